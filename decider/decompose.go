@@ -1,0 +1,179 @@
+package decider
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// Dataset is what planning must know of a dataset (P-7).
+type Dataset struct {
+	Name     string
+	Members  []string // of a family; nil: the dataset itself
+	Tier     events.Tier
+	Cost     events.Cost
+	Calendar events.Calendar // whole periods instead of W-1 to W-4; empty: none
+	Snapshot bool            // no watermark: every unit reads all there is (W-1)
+	Surfaces []string
+	Depth    time.Duration // zero: plan.depth (W-7)
+}
+
+func (d Dataset) depth(k WindowKnobs) time.Duration { return cmp.Or(d.Depth, k.Depth) }
+
+func (d Dataset) members() []string {
+	if len(d.Members) > 0 {
+		return d.Members
+	}
+	return []string{d.Name}
+}
+
+// Period is a calendar period that a provider lists, with a fingerprint of what it holds (P-12). An empty period has
+// an empty fingerprint, whether it is listed or not.
+type Period struct {
+	Window      events.Window
+	Fingerprint string
+}
+
+// PlanInput is everything that the decomposition of a request depends on: the same input gives the same units in the
+// same order (P-2).
+type PlanInput struct {
+	Now      time.Time
+	Mode     events.Mode
+	Since    time.Time
+	Before   time.Time
+	Provider string
+	Sources  []string // selected and enabled
+	Datasets []Dataset
+	Knobs    WindowKnobs
+	MaxUnits int
+
+	// Watermark answers with the zero time where there is none.
+	Watermark func(source, dataset string) time.Time
+	// Listed are the periods that the provider lists; false: it does not list this dataset (W-8).
+	Listed func(source, dataset string) ([]Period, bool)
+	// Covered are the periods that have succeeded, with the fingerprint of the last success.
+	Covered func(source, dataset string) []Period
+}
+
+// PlanTooLargeError says that a request would make more units than a run may hold (P-4). Nothing was written.
+type PlanTooLargeError struct {
+	Units int // at least so many; counting stops early on a range without end
+	Limit int
+}
+
+func (e *PlanTooLargeError) Error() string {
+	return fmt.Sprintf("plan too large: at least %d units, a run may hold %d: choose fewer sources or datasets, or split the time range", e.Units, e.Limit)
+}
+
+// Decompose turns a request into units: source × dataset × window, in the order of P-2.
+func Decompose(in PlanInput) ([]events.UnitPlanned, error) {
+	sources := slices.Sorted(slices.Values(in.Sources))
+	datasets := slices.SortedFunc(slices.Values(in.Datasets), func(a, b Dataset) int { return cmp.Compare(a.Name, b.Name) })
+	var units []events.UnitPlanned
+	for _, source := range sources {
+		for _, d := range datasets {
+			for _, p := range in.periods(source, d) {
+				units = append(units, events.UnitPlanned{
+					Ordinal: len(units) + 1, Source: source, Provider: in.Provider, Dataset: d.Name, Members: d.Members,
+					Tier: d.Tier, Cost: d.Cost, Mode: in.Mode, Window: p.Window, Surfaces: d.Surfaces,
+					Fingerprint: p.Fingerprint, Calendar: d.Calendar,
+					Watermark: in.Mode != events.Backfill && !d.Snapshot && d.Calendar == "",
+				})
+			}
+		}
+	}
+	if len(units) > in.MaxUnits {
+		return nil, &PlanTooLargeError{Units: len(units), Limit: in.MaxUnits}
+	}
+	return units, nil
+}
+
+func (in PlanInput) periods(source string, d Dataset) []Period {
+	if d.Calendar != "" {
+		return in.calendar(source, d)
+	}
+	var windows []events.Window
+	switch in.Mode {
+	case events.Backfill:
+		windows = backfill(d, in.Since, in.Before, in.Knobs, in.MaxUnits)
+	case events.FullResync:
+		windows = fullResync(d, in.Now, in.Before, in.Knobs)
+	default:
+		var marks []time.Time
+		for _, m := range d.members() {
+			marks = append(marks, in.Watermark(source, m))
+		}
+		windows = incremental(d, marks, in.Now, in.Before, in.Knobs)
+	}
+	periods := make([]Period, len(windows))
+	for i, w := range windows {
+		periods[i] = Period{Window: w}
+	}
+	return periods
+}
+
+// calendar is W-8: whole UTC periods instead of windows that move with the clock.
+func (in PlanInput) calendar(source string, d Dataset) []Period {
+	covered := in.Covered(source, d.Name)
+	last := make(map[events.Window]string, len(covered))
+	for _, p := range covered {
+		last[p.Window] = p.Fingerprint
+	}
+	candidates, isListed := in.Listed(source, d.Name)
+	if isListed {
+		candidates = slices.Concat(candidates, vanished(candidates, covered))
+	} else {
+		candidates = in.enumerated(d)
+	}
+	slices.SortFunc(candidates, func(a, b Period) int { return a.Window.From.Compare(b.Window.From) })
+
+	open := PeriodAt(d.Calendar, in.Now)
+	var out []Period
+	for _, p := range candidates {
+		fingerprint, succeeded := last[p.Window]
+		wanted := true
+		switch in.Mode {
+		case events.Backfill:
+			wanted = p.Window.From.Before(in.Before) && p.Window.To.After(in.Since)
+		case events.Incremental:
+			wanted = !succeeded || p.Window == open || isListed && fingerprint != p.Fingerprint
+		}
+		if wanted {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// vanished are the periods that held data when they last succeeded and are listed no more: history was rewritten, and
+// what was stored of it must go.
+func vanished(listed, covered []Period) []Period {
+	there := make(map[events.Window]bool, len(listed))
+	for _, p := range listed {
+		there[p.Window] = true
+	}
+	var out []Period
+	for _, p := range covered {
+		if p.Fingerprint != "" && !there[p.Window] {
+			out = append(out, Period{Window: p.Window})
+		}
+	}
+	return out
+}
+
+// enumerated are the periods of a dataset that no provider lists: those that the request touches, the last being the
+// open one.
+func (in PlanInput) enumerated(d Dataset) []Period {
+	from, to := in.Now.Add(-d.depth(in.Knobs)), endOf(in.Now, in.Before)
+	if in.Mode == events.Backfill {
+		from, to = in.Since, in.Before.Add(-time.Microsecond)
+	}
+	var out []Period
+	for w := PeriodAt(d.Calendar, from); !w.From.After(to) && len(out) <= in.MaxUnits; w = PeriodAt(d.Calendar, w.To) {
+		out = append(out, Period{Window: w})
+	}
+	return out
+}

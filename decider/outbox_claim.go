@@ -1,0 +1,39 @@
+package decider
+
+import "github.com/towline-dev/towline/events"
+
+// ClaimWakeup takes a due wakeup for one relay (O-7). What is no longer owed is claimed and dropped in the same
+// transaction, so that nothing is published for it (O-8).
+type ClaimWakeup struct {
+	Owner       events.RunID
+	Kind        events.Kind
+	Mode        events.DeliveryMode
+	At          events.Micros
+	Token       events.Token
+	ExpiresAt   events.Micros
+	Messages    int // that the wakeup expands to
+	MaxAttempts int
+	Drop        events.DropReason // empty: the obligation stands, as read in this transaction
+}
+
+func (ClaimWakeup) Name() string              { return "claim_wakeup" }
+func (c ClaimWakeup) Stream() events.StreamID { return events.RegisterStream(c.Owner, c.Kind) }
+func (ClaimWakeup) Fresh() bool               { return false }
+
+func (c ClaimWakeup) decide(s State) ([]events.Event, *Rejection) {
+	r := s.(Register)
+	if r.Status != RegisterPending || r.AvailableAt > c.At {
+		return nil, nil // another relay was faster, or it is not due: publish nothing (M-3)
+	}
+	markFirst := DeliveryOf(c.Kind, c.Mode).Order == events.MarkFirst
+	if r.Attempts >= c.MaxAttempts && !markFirst {
+		return nil, nil // its last release parked it; a mark_first number that was never marked goes on (O-15)
+	}
+	claimed := events.OutboxClaimed{
+		N: r.Current, Token: c.Token, ClaimExpiresAt: c.ExpiresAt, Attempt: r.Attempts + 1, MessageCount: c.Messages,
+	}
+	if c.Drop != "" {
+		return []events.Event{claimed, events.OutboxDropped{N: r.Current, Token: c.Token, Reason: c.Drop}}, nil
+	}
+	return []events.Event{claimed}, nil
+}

@@ -1,0 +1,99 @@
+package decider
+
+import (
+	"hash/fnv"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// ReleaseWakeup ends a claim without a mark. The number stays current, with its id; one that waits keeps waiting.
+// A counted release at the last attempt, or for a permanent refusal, parks the number (O-15), or drops it if nothing
+// is owed any more.
+type ReleaseWakeup struct {
+	Owner          events.RunID
+	Kind           events.Kind
+	Mode           events.DeliveryMode
+	At             events.Micros
+	N              int
+	Token          events.Token
+	Cause          events.ReleaseCause
+	Counted        bool
+	MaybePublished bool
+	Permanent      bool // the refusal will be the same for ever
+	Text           string
+	Backoff        Backoff
+	MaxAttempts    int
+	Drop           events.DropReason // empty: the obligation stands
+	NodeGone       bool              // the claim's incarnation is gone (N-3)
+}
+
+func (ReleaseWakeup) Name() string              { return "release_wakeup" }
+func (c ReleaseWakeup) Stream() events.StreamID { return events.RegisterStream(c.Owner, c.Kind) }
+func (ReleaseWakeup) Fresh() bool               { return false }
+
+func (c ReleaseWakeup) decide(s State) ([]events.Event, *Rejection) {
+	r := s.(Register)
+	switch c.Cause {
+	case events.ReleaseClaimExpired, events.ReleaseIncarnationGone:
+		// Anybody may end a dead claim; it is no longer dead if it was renewed by a new claim.
+		if r.Status != RegisterClaimed || r.ClaimLive(c.At) && !c.NodeGone {
+			return nil, nil
+		}
+		c.N, c.Token = r.Current, r.Claim.Token
+	default:
+		if rejection := r.holds(c.Name(), c.N, c.Token, c.At); rejection != nil {
+			return nil, rejection
+		}
+	}
+
+	publishFirst := DeliveryOf(c.Kind, c.Mode).Order == events.PublishFirst
+	spent := c.Counted && r.Attempts >= c.MaxAttempts
+	if publishFirst && (spent || c.Permanent) && c.Drop != "" {
+		return []events.Event{events.OutboxDropped{N: c.N, Token: c.Token, Reason: c.Drop}}, nil
+	}
+
+	released := events.OutboxReleased{
+		N: c.N, Token: c.Token, Cause: c.Cause, Counted: c.Counted, Text: c.Text,
+		AvailableAt:    c.availableAt(r),
+		MaybePublished: c.MaybePublished && publishFirst, // without a mark a mark_first number was surely not published
+	}
+	switch {
+	case publishFirst && c.Permanent:
+		return []events.Event{released, c.park(r, events.ParkPermanent)}, nil
+	case publishFirst && spent:
+		return []events.Event{released, c.park(r, events.ParkAttempts)}, nil
+	}
+	return []events.Event{released}, nil
+}
+
+func (c ReleaseWakeup) park(r Register, cause events.ParkCause) events.OutboxParked {
+	return events.OutboxParked{N: c.N, Cause: cause, Attempts: r.Attempts, Text: c.Text}
+}
+
+// availableAt is now for a claim that died with its incarnation (N-4) and for an uncounted one, else now + backoff.
+func (c ReleaseWakeup) availableAt(r Register) events.Micros {
+	if c.Cause == events.ReleaseIncarnationGone || !c.Counted {
+		return c.At
+	}
+	return c.At.Add(c.Backoff.After(MessageID(c.Owner, c.Kind, c.N), r.Attempts))
+}
+
+// Backoff is the wait after a counted release (O-13). The zero value waits not at all.
+type Backoff struct {
+	Base, Cap events.Span
+}
+
+// After is min(base × 2^(attempt−1), cap), plus 0 to 10 %: a fixed hash of the message id and the attempt, so that a
+// replay agrees and neighbours spread.
+func (b Backoff) After(messageID string, attempt int) events.Span {
+	wait := b.Base
+	for i := 1; i < attempt && wait < b.Cap; i++ {
+		wait *= 2
+	}
+	wait = min(wait, b.Cap)
+	h := fnv.New64a()
+	h.Write([]byte(messageID))
+	h.Write([]byte{'#', byte(attempt), byte(attempt >> 8)})
+	const steps = 1000
+	return wait + wait/10*events.Span(h.Sum64()%(steps+1))/steps
+}

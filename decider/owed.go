@@ -1,0 +1,80 @@
+package decider
+
+import "github.com/towline-dev/towline/events"
+
+// Owing is what the state of a run says must be published (spec 10, 11). It is read in the transaction that decides.
+type Owing struct {
+	RunOpen      bool
+	RunTerminal  bool
+	OpenUnits    int
+	Dispatchable bool // a unit is planned with open tier, retrying and due, or dispatching and stale
+	Announced    int  // units that the wakeup in question expands to (K-1)
+	PostSync     bool // the run ended with something to follow
+}
+
+// Drop says why the wakeup of a kind need not be published any more, or "" if it must be (O-8). A message that was
+// published for nothing is harmless; a claim that finds nothing owed saves it.
+func (o Owing) Drop(k events.Kind) events.DropReason {
+	switch k {
+	case events.KindDispatch:
+		return o.dropUnless(o.Dispatchable)
+	case events.KindUnit:
+		if o.RunOpen && o.Announced == 0 {
+			return events.DropUnitGone
+		}
+		return o.dropUnless(o.Announced > 0)
+	case events.KindFinalize:
+		return o.dropUnless(o.OpenUnits == 0)
+	}
+	return "" // post_sync at most once: its run has ended, and nothing can undo that
+}
+
+func (o Owing) dropUnless(owed bool) events.DropReason {
+	switch {
+	case !o.RunOpen:
+		return events.DropRunTerminal
+	case !owed:
+		return events.DropNothingOwed
+	}
+	return ""
+}
+
+// Owes reports an obligation of the materialization (REC-7, REC-9, REC-10). run_sync_unit is none: its wakeup is
+// armed with every dispatch, and a breach of that is a defect to report, not to repair (REC-8).
+func (o Owing) Owes(k events.Kind) bool {
+	switch k {
+	case events.KindDispatch:
+		return o.RunOpen && o.Dispatchable
+	case events.KindFinalize:
+		return o.RunOpen && o.OpenUnits == 0
+	case events.KindPostSync:
+		return o.RunTerminal && o.PostSync
+	}
+	return false
+}
+
+// Redrive is the part of the materialization that looks at the register (REC-10, REC-12).
+type Redrive struct {
+	Now          events.Micros
+	Countdown    events.Span // dispatch.countdown
+	RedriveAfter events.Span // relay.redrive_after
+	CloserGone   bool        // the incarnation of Register.ClosedBy is gone
+}
+
+// Materialize reports that an owed obligation has lost its wakeup, so that it must be armed again.
+func (d Redrive) Materialize(k events.Kind, r Register) bool {
+	if k == events.KindPostSync && r.Newest > 0 {
+		return false // wakeup 1 is the only one
+	}
+	switch r.Status {
+	case RegisterClaimed, RegisterParked, RegisterMarked, RegisterUnresolved:
+		return false
+	case RegisterPending:
+		if r.Floor || r.AvailableAt <= d.Now.Add(d.Countdown) {
+			return false // REC-12: due, held by a release, or due within the countdown
+		}
+	}
+	return r.Closed == 0 ||
+		r.LastClosedAt <= d.Now.Add(-d.RedriveAfter) ||
+		r.ClosedInProcess(r.Closed, d.CloserGone)
+}

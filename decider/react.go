@@ -1,0 +1,76 @@
+package decider
+
+import "github.com/towline-dev/towline/events"
+
+// Facts are the questions that a reaction may ask of other streams. They are answered in the deciding transaction,
+// after everything that the transaction has appended so far.
+type Facts interface {
+	// OpenUnits counts the units of a run that have not ended (U-21).
+	OpenUnits(events.RunID) int
+	// WaitingFor lists the planned work items of a source in a run, by ordinal (U-13).
+	WaitingFor(run events.RunID, source string) []events.UnitID
+	// Mode is the post_sync mode that a run has frozen.
+	Mode(events.RunID) events.DeliveryMode
+}
+
+// React says which commands follow an event in the same transaction. Reactions run after the caller's commands,
+// breadth first, in event order. The refill of freed slots is not here: it is decided once per transaction,
+// when everything else is settled (B-6, Freed).
+func React(e events.Envelope, after State, f Facts) []Command {
+	switch event := e.Event.(type) {
+	case events.UnitSucceeded:
+		return finalizeIfDone(nil, after.(Unit).Plan.Run, e.At, f)
+	case events.UnitFailed:
+		u := after.(Unit)
+		return finalizeIfDone(cascade(u, f), u.Plan.Run, e.At, f)
+	case events.UnitRetryScheduled:
+		run := after.(Unit).Plan.Run
+		return []Command{ArmWakeup{
+			Owner: run, Kind: events.KindDispatch, Mode: f.Mode(run), At: event.AvailableAt, Cause: events.ArmDeferred,
+		}}
+	case events.RunFinalized:
+		r := after.(Run)
+		cmds := []Command{CloseJob{Job: r.Plan.Job, Status: event.Status, Counts: event.Counts}}
+		if event.PostSyncOwed {
+			cmds = append(cmds, ArmWakeup{
+				Owner: r.ID, Kind: events.KindPostSync, Mode: r.Plan.Policy.PostSync, At: e.At, Cause: events.ArmFinalized,
+			})
+		}
+		return cmds
+	}
+	return nil
+}
+
+// cascade fails what waits for a failed reference unit (U-13).
+func cascade(u Unit, f Facts) []Command {
+	if u.Plan.Tier != events.TierReference {
+		return nil
+	}
+	var cmds []Command
+	for _, id := range f.WaitingFor(u.Plan.Run, u.Plan.Source) {
+		cmds = append(cmds, FailReference{Unit: id, RunOpen: true, Reference: u.ID})
+	}
+	return cmds
+}
+
+// finalizeIfDone wakes the finalizer when the run has no open unit left (U-21). A cascade ends its own units, each of
+// which asks again; only the last finds none open.
+func finalizeIfDone(cmds []Command, run events.RunID, at events.Micros, f Facts) []Command {
+	if f.OpenUnits(run) > 0 {
+		return cmds
+	}
+	return append(cmds, ArmWakeup{Owner: run, Kind: events.KindFinalize, Mode: f.Mode(run), At: at, Cause: events.ArmSettled})
+}
+
+// Freed reports that a transition gave back a slot (B-6). An expired lease counts, although it took none any more:
+// nobody has refilled its place yet.
+func Freed(before, after State) (events.RunID, bool) {
+	b, ok := before.(Unit)
+	if !ok {
+		return events.RunID{}, false
+	}
+	a := after.(Unit)
+	freed := b.Status == events.UnitIsRunning && a.Status != events.UnitIsRunning ||
+		b.Status == events.UnitIsDispatching && a.Status == events.UnitIsCancelled
+	return a.Plan.Run, freed
+}

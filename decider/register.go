@@ -1,0 +1,234 @@
+package decider
+
+import "github.com/towline-dev/towline/events"
+
+// Register is the fold of an outbox stream: the wish that somebody be woken (O-1).
+//
+//	        Armed(n)            Claimed(n)            Dispatched(n), Dropped(n)
+//	idle ──────────► pending(n) ─────────► claimed(n) ────────────────────────► idle, or pending(n+1) if one waits
+//	                   ▲  ▲  │ Released(n)     │ │
+//	                   │  └──┼─────────────────┘ └─ Dispatched(n), mark_first ─► marked(n) ─Outcome─► idle, unresolved
+//	        Armed(n+1) │     ▼ Parked(n)
+//	                  parked(n)
+//
+// At most two wakeups are open: the current n, and n+1 that waits while a broker may know n (O-6). They close in order.
+type Register struct {
+	Owner  [16]byte
+	Kind   events.Kind
+	Status RegisterStatus // empty: never armed
+
+	Newest  int // highest number ever armed
+	Current int // lowest number neither closed nor parked, else the newest
+	Closed  int // highest closed number
+
+	AvailableAt    events.Micros // of Current while pending
+	Attempts       int           // of Current
+	Floor          bool          // AvailableAt is a backoff, which an arm does not move earlier (O-4)
+	MaybePublished bool          // a broker may know the id of Current (O-6)
+
+	Next   int // the number that waits; 0: none
+	NextAt events.Micros
+
+	Claim Claim // zero unless claimed
+
+	Targets  int             // how many outcomes the mark of a mark_first number calls for
+	Outcomes []TargetOutcome // of it, in order
+	Resolved []string        // targets of it that an operator resolved
+
+	LastCause        string
+	LastText         string
+	LastDispatchedAt events.Micros
+	LastClosedAt     events.Micros
+	Transport        string
+	ClosedBy         events.NodeID // incarnation of the newest close
+	GoneLocal        int           // highest number closed in-process by an incarnation other than ClosedBy
+}
+
+// RegisterStatus is the state of a register (spec 4.2).
+type RegisterStatus string
+
+const (
+	RegisterIdle       RegisterStatus = "idle"
+	RegisterPending    RegisterStatus = "pending"
+	RegisterClaimed    RegisterStatus = "claimed"
+	RegisterMarked     RegisterStatus = "marked"
+	RegisterParked     RegisterStatus = "parked"
+	RegisterUnresolved RegisterStatus = "unresolved"
+)
+
+// Claim is a relay's time-limited right to publish, mark and release the current wakeup.
+type Claim struct {
+	Token     events.Token
+	ExpiresAt events.Micros // 0: counts as expired (O-14)
+	Node      events.NodeID
+	Messages  int
+}
+
+// TargetOutcome is what is known of the publish to one target (K-8). Without targets the name is empty.
+type TargetOutcome struct {
+	Target  string
+	Outcome events.Outcome
+	Cause   string
+}
+
+// Outcome returns what is on record for a target.
+func (r Register) Outcome(target string) (TargetOutcome, bool) {
+	for _, o := range r.Outcomes {
+		if o.Target == target {
+			return o, true
+		}
+	}
+	return TargetOutcome{}, false
+}
+
+// Announce is the number that an arm would leave open (K-1): the current one while no broker can know it, the waiting
+// one if there is one, else a new one.
+func (r Register) Announce() int {
+	switch {
+	case r.Status == RegisterPending && !r.MaybePublished:
+		return r.Current
+	case r.Next != 0:
+		return r.Next
+	}
+	return r.Newest + 1
+}
+
+// OpenAt is the time of the wakeup that Announce names, and false if there is none yet.
+func (r Register) OpenAt() (events.Micros, bool) {
+	switch {
+	case r.Status == RegisterPending && !r.MaybePublished:
+		return r.AvailableAt, true
+	case r.Next != 0:
+		return r.NextAt, true
+	}
+	return 0, false
+}
+
+// ClaimLive reports that the claim is in force at now (O-9, CLK-1).
+func (r Register) ClaimLive(now events.Micros) bool {
+	return r.Status == RegisterClaimed && r.Claim.ExpiresAt > now
+}
+
+// ClosedInProcess reports that wakeup n was closed by a publish to the in-process transport of an incarnation that is
+// gone, so that its message is gone too (N-3). gone says of ClosedBy whether it is gone; every earlier closer of an
+// exclusive store is.
+func (r Register) ClosedInProcess(n int, gone bool) bool {
+	if n <= 0 || n > r.Closed {
+		return false
+	}
+	return n <= r.GoneLocal || gone && r.Transport == events.TransportLocal
+}
+
+func (r Register) evolve(env events.Envelope) Register {
+	switch e := env.Event.(type) {
+	case events.OutboxArmed:
+		r = r.armed(env, e)
+	case events.OutboxClaimed:
+		r.Status, r.Attempts = RegisterClaimed, e.Attempt
+		r.Claim = Claim{Token: e.Token, ExpiresAt: e.ClaimExpiresAt, Node: env.Node, Messages: e.MessageCount}
+		r.AvailableAt, r.Floor = 0, false
+	case events.OutboxDispatched:
+		r = r.dispatched(env, e)
+	case events.OutboxReleased:
+		r.Status, r.Claim, r.AvailableAt = RegisterPending, Claim{}, e.AvailableAt
+		r.Floor = e.Counted
+		r.MaybePublished = r.MaybePublished || e.MaybePublished
+		if !e.Counted {
+			r.Attempts--
+		}
+		r.LastCause, r.LastText = string(e.Cause), e.Text
+	case events.OutboxDropped:
+		r.LastCause, r.LastText = string(e.Reason), ""
+		r = r.closed(env, e.N).advanced()
+	case events.OutboxParked:
+		r.LastCause, r.LastText = string(e.Cause), e.Text
+		r.Status, r.Claim, r.AvailableAt, r.Floor = RegisterParked, Claim{}, 0, false
+		if r.Next != 0 {
+			r = r.advanced()
+		}
+	case events.OutboxOutcome:
+		r.Outcomes = append(r.Outcomes[:len(r.Outcomes):len(r.Outcomes)], TargetOutcome{e.Target, e.Outcome, e.Cause})
+		r.LastCause = e.Cause
+		r = r.outcomesSettled()
+	case events.OutboxResolved:
+		r.Resolved = append(r.Resolved[:len(r.Resolved):len(r.Resolved)], e.Target)
+		r = r.outcomesSettled()
+	}
+	return r
+}
+
+func (r Register) armed(env events.Envelope, e events.OutboxArmed) Register {
+	if r.Status == "" {
+		r.Owner, r.Kind, _ = env.Stream.Register()
+	}
+	switch {
+	case e.N <= r.Newest && e.N == r.Next: // moved earlier while it waits
+		r.NextAt = e.AvailableAt
+	case e.N <= r.Newest: // moved earlier while pending
+		r.AvailableAt = e.AvailableAt
+	case r.Status == RegisterPending || r.Status == RegisterClaimed: // waits behind a number that a broker may know
+		r.Newest, r.Next, r.NextAt = e.N, e.N, e.AvailableAt
+	default:
+		r.Newest, r.Next, r.NextAt = e.N, e.N, e.AvailableAt
+		r = r.advanced()
+	}
+	return r
+}
+
+func (r Register) dispatched(env events.Envelope, e events.OutboxDispatched) Register {
+	r.LastDispatchedAt, r.LastCause, r.LastText = env.At, "", ""
+	r = r.closed(env, e.N)
+	r.Transport = e.Transport
+	if e.Order == events.MarkFirst {
+		r.Status, r.Targets = RegisterMarked, max(e.MessageCount, 1)
+		r.Claim = Claim{}
+		return r
+	}
+	return r.advanced()
+}
+
+// closed notes the close of n, and with it of every parked number below (K-1).
+func (r Register) closed(env events.Envelope, n int) Register {
+	if r.ClosedBy != env.Node && r.Transport == events.TransportLocal {
+		r.GoneLocal = r.Closed
+	}
+	if r.ClosedBy != env.Node {
+		r.Transport = ""
+	}
+	r.Closed, r.ClosedBy, r.LastClosedAt = n, env.Node, env.At
+	return r
+}
+
+// advanced makes the waiting number the current one, or leaves the register idle.
+func (r Register) advanced() Register {
+	r.Claim, r.Attempts, r.AvailableAt, r.Floor, r.MaybePublished = Claim{}, 0, 0, false, false
+	if r.Next == 0 {
+		r.Status = RegisterIdle
+		return r
+	}
+	r.Status, r.Current, r.AvailableAt = RegisterPending, r.Next, r.NextAt
+	r.Next, r.NextAt = 0, 0
+	return r
+}
+
+func (r Register) outcomesSettled() Register {
+	if len(r.Outcomes) < r.Targets {
+		return r
+	}
+	r.Status = RegisterIdle
+	for _, o := range r.Outcomes {
+		if o.Outcome == events.Unknown && !contains(r.Resolved, o.Target) {
+			r.Status = RegisterUnresolved
+		}
+	}
+	return r
+}
+
+func contains[T comparable](list []T, x T) bool {
+	for _, y := range list {
+		if y == x {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+package decider
+
+import "github.com/towline-dev/towline/events"
+
+// DispatchUnit gives a unit a slot (U-2, U-3, U-4). Which units get one is Choose's to say; this rule says whether the
+// unit is in a state for it.
+type DispatchUnit struct {
+	Unit        events.UnitID
+	At          events.Micros
+	RunOpen     bool
+	Wakeup      int         // of run_sync_unit: Register.Announce in the same transaction (K-1)
+	StaleAfter  events.Span // dispatch.stale
+	MessageGone bool        // the unit's message lived in an incarnation that is gone
+}
+
+func (DispatchUnit) Name() string              { return "dispatch_unit" }
+func (c DispatchUnit) Stream() events.StreamID { return events.UnitStream(c.Unit) }
+func (DispatchUnit) Fresh() bool               { return false }
+
+func (c DispatchUnit) decide(s State) ([]events.Event, *Rejection) {
+	u := s.(Unit)
+	if !c.RunOpen {
+		return nil, nil
+	}
+	var cause events.DispatchCause
+	switch {
+	case u.Status == events.UnitIsPlanned:
+		cause = events.DispatchPlanned
+	case u.Status == events.UnitIsRetrying && u.AvailableAt <= c.At:
+		cause = events.DispatchRetry
+	case u.Stale(c.At, c.StaleAfter, false):
+		cause = events.DispatchStale
+	case u.Stale(c.At, c.StaleAfter, c.MessageGone):
+		cause = events.DispatchIncarnationGone
+	default:
+		return nil, nil
+	}
+	return []events.Event{events.UnitDispatched{
+		Dispatch: u.Dispatches + 1, Wakeup: c.Wakeup, Attempt: u.Attempt + 1, Cause: cause, Bucket: u.Bucket(),
+	}}, nil
+}
+
+// ReclaimsBeforeNeverStarted is how often a unit must have been dispatched in one attempt before it can be given up
+// as never started (U-14), and how many reclaims send it behind the units that were never tried (HD-3).
+const ReclaimsBeforeNeverStarted = 3
+
+// FailNeverStarted gives up a unit that nobody ever claimed, in spite of repeated dispatch (U-14). A unit that was
+// held rather than lost is never failed by it: the caller leaves out what is paused, and asks only with a slot free.
+type FailNeverStarted struct {
+	Unit         events.UnitID
+	At           events.Micros
+	RunOpen      bool
+	StaleAfter   events.Span
+	MessageGone  bool
+	NeverStarted events.Span // dispatch.never_started_after; 0: never
+}
+
+func (FailNeverStarted) Name() string              { return "fail_never_started" }
+func (c FailNeverStarted) Stream() events.StreamID { return events.UnitStream(c.Unit) }
+func (FailNeverStarted) Fresh() bool               { return false }
+
+func (c FailNeverStarted) decide(s State) ([]events.Event, *Rejection) {
+	u := s.(Unit)
+	if !c.RunOpen || !u.Stale(c.At, c.StaleAfter, c.MessageGone) ||
+		!IsNeverStarted(u.AttemptDispatches, u.FirstDispatchedAt, c.At, c.NeverStarted) {
+		return nil, nil
+	}
+	return []events.Event{events.UnitFailed{
+		Attempt: u.Attempt, Category: events.NeverStarted, By: events.ByDispatch, Retries: u.Retries(),
+		Text: "dispatched " + plural(u.AttemptDispatches, "time") + " since " + u.FirstDispatchedAt.String() + ", never claimed",
+	}}, nil
+}
+
+// IsNeverStarted is the age and the count of U-14.
+func IsNeverStarted(dispatches int, first, now events.Micros, after events.Span) bool {
+	return after > 0 && dispatches >= ReclaimsBeforeNeverStarted && first.Add(after) <= now
+}
