@@ -1,0 +1,123 @@
+// Package provider is the port to where data comes from. A provider does the work of one unit attempt; it may run again
+// for the same unit with a higher fence, and writes only through its sink.
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/sink"
+)
+
+// Provider does the work of units.
+type Provider interface {
+	// Sync does one attempt of one unit. It may run again for the same unit with a higher fence, and must write only
+	// through s. ctx ends when the lease ends, when it is lost, and at a shutdown behind its grace.
+	// An error made by Fail or RateLimited has its category; any other is provider_error (E-1). ErrStopped hands the
+	// unit back without using up a retry (U-16).
+	Sync(ctx context.Context, u Unit, s sink.Sink) (Result, error)
+}
+
+// Func is a function as a Provider.
+type Func func(ctx context.Context, u Unit, s sink.Sink) (Result, error)
+
+func (f Func) Sync(ctx context.Context, u Unit, s sink.Sink) (Result, error) { return f(ctx, u, s) }
+
+// Result is what an attempt that succeeded reports. A zero Rows is filled in from the sink.
+type Result = events.Result
+
+// Category is the typed reason of a failure.
+type Category = events.Category
+
+// The categories that a provider may give (spec 19).
+const (
+	RateLimit     = events.RateLimit
+	Timeout       = events.Timeout
+	Network       = events.Network
+	Auth          = events.Auth
+	NotFound      = events.NotFound
+	Configuration = events.Configuration
+	OtherError    = events.ProviderError
+	SinkError     = events.SinkError
+)
+
+// Unit is one attempt of one unit.
+type Unit struct {
+	Run         events.RunID
+	ID          events.UnitID
+	Alias       string // RUN:source/dataset/window, for people
+	Sync        string
+	Source      string
+	Dataset     string
+	Members     []string // of a family; else the dataset alone
+	Mode        events.Mode
+	Window      events.Window   // half-open, UTC; a zero From is an open start
+	Surfaces    []string        // Put refuses any other (RW-6)
+	Fingerprint string          // as planned (W-8); empty: none
+	Attempt     int             // 1 for the first claim
+	Fence       events.Fence    // the only value to compare at a sink
+	State       json.RawMessage // left by the last success of this source and dataset; nil: none
+	Config      json.RawMessage // of the sync
+}
+
+// Scope is what the unit's fence protects, and who writes.
+func (u Unit) Scope() sink.Scope {
+	return sink.Scope{
+		Source: u.Source, Dataset: u.Dataset, Window: u.Window, Run: u.Run, Unit: u.ID, Attempt: u.Attempt, Fence: u.Fence,
+		Surfaces: u.Surfaces,
+	}
+}
+
+// Error is a failure with its category. The text is redacted and bounded before it is stored (E-3).
+type Error struct {
+	Category Category
+	After    time.Duration // of a rate limit; zero: the provider did not say
+	Err      error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Category, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Fail makes a typed failure.
+func Fail(c Category, err error) error { return &Error{Category: c, Err: err} }
+
+// RateLimited makes the failure of a provider that asks to wait. after zero: it did not say how long.
+func RateLimited(after time.Duration, err error) error {
+	return &Error{Category: events.RateLimit, After: after, Err: err}
+}
+
+// ErrStopped says: I stopped cleanly because ctx ended, and may be called again at any time (U-16).
+var ErrStopped = errors.New("stopped cleanly")
+
+// CategoryOf is the category of an error: that of the *Error in its chain, timeout for a deadline, and provider_error
+// for any other. Text is never looked at (E-1).
+func CategoryOf(err error) Category {
+	var typed *Error
+	switch {
+	case errors.As(err, &typed):
+		return typed.Category
+	case errors.Is(err, sink.ErrUndeclared):
+		return events.UndeclaredSurface
+	case errors.Is(err, context.DeadlineExceeded):
+		return events.Timeout
+	}
+	return events.ProviderError
+}
+
+// Lister is optional (P-12): a provider that can say which calendar periods of a dataset hold data.
+type Lister interface {
+	// Periods lists the whole UTC periods that hold data, each with a fingerprint of it. It runs before the
+	// transaction of the plan and is bounded by ctx. An error leaves the source out of the plan, with its category;
+	// not_found is recorded as "unavailable".
+	Periods(ctx context.Context, source, dataset string, c events.Calendar, config json.RawMessage) ([]Period, error)
+}
+
+// Period is one calendar period. An empty one need not be listed; its fingerprint is empty.
+type Period struct {
+	Window      events.Window
+	Fingerprint string
+}

@@ -1,0 +1,72 @@
+// Package sink is the write side of a provider. What a provider puts is committed together with a fence, so that a late
+// attempt cannot overwrite a newer one, and state moves only with the data (HU-5).
+package sink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// Sink is what a provider sees. Nothing of it is visible at the destination until the provider has returned nil and
+// the attempt was committed.
+type Sink interface {
+	// Put adds a row under a key that is unique within the unit's source and surface. row is a struct or map that
+	// encodes as a JSON object. Errors: ErrUndeclared; ErrFenced; a fault of the destination.
+	Put(ctx context.Context, surface, key string, row any) error
+	// Progress says how far the unit is, for people. total 0: not known. It is cheap and may be called often.
+	Progress(done, total int64)
+	// State is left for the next unit of the same source and dataset; it moves only with the data.
+	State(json.RawMessage)
+}
+
+// Scope is what a fence protects, and who writes. The key of the fence row is (Source, Dataset, Window.Name()).
+type Scope struct {
+	Source, Dataset string
+	Window          events.Window
+	Run             events.RunID
+	Unit            events.UnitID
+	Attempt         int
+	Fence           events.Fence
+	Surfaces        []string // Put refuses any other (RW-6)
+}
+
+// Opener is a destination.
+type Opener interface {
+	// Open begins one attempt at one scope. Errors: ErrFenced if a newer attempt has written already.
+	Open(ctx context.Context, s Scope) (Writer, error)
+}
+
+// Writer is one attempt at one scope. The handler holds it, never the provider.
+type Writer interface {
+	Sink
+	// Commit makes rows, state and fence visible in one transaction of the destination. Errors: ErrFenced.
+	Commit(ctx context.Context) error
+	// Abort leaves nothing of this attempt. It may follow a Commit, and then does nothing.
+	Abort() error
+	// Rows is how many rows were put so far.
+	Rows() int
+	// Left is what State was given last; nil: nothing.
+	Left() json.RawMessage
+	// Committed reports that the destination has taken the attempt.
+	Committed() bool
+}
+
+// Fenced is implemented by an Opener that refuses older attempts in the transaction of the write. Only units behind
+// such a sink are handed back at a shutdown (U-16).
+type Fenced interface {
+	Fenced() bool
+}
+
+var (
+	// ErrFenced: an attempt with a higher fence has written this scope. Stop; nothing of this attempt is kept.
+	ErrFenced = errors.New("fenced: a newer attempt has written")
+	// ErrUndeclared: the unit does not declare the surface (RW-6).
+	ErrUndeclared = errors.New("undeclared surface")
+)
+
+// Discard is a destination for units that write nowhere, or whose provider writes by itself. It keeps nothing and
+// refuses nothing.
+var Discard Opener = discard{}

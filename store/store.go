@@ -1,0 +1,108 @@
+// Package store is the port to the log: an append-only sequence of events, and tables beside it that change in the
+// same transaction. It knows no SQL dialect and no rule.
+//
+// Words: a transaction is one caller's request, all or nothing; a commit is one physical write that holds one or more
+// transactions (L-2). Positions are dense and in commit order (L-6).
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// Store is a log with its tables. All implementations pass storetest.
+type Store interface {
+	// Write runs fn as one transaction inside the single writer. It may share a commit with others, and is still all
+	// or nothing: an error from fn undoes fn and nobody else. When Write returns nil, fn is on disk (DUR-1).
+	//
+	// fn must not block, call a port, start a goroutine or keep Tx. It may run twice, so it must have no effects
+	// outside Tx but for caches that Hooks.OnVoid empties. ctx bounds the wait in the queue, never the work: a caller
+	// that leaves early gets ctx's error and may find its transaction committed (L-11).
+	//
+	// Errors: what fn returned; a *ConflictError; an error that wraps ErrUnavailable when the store cannot write now.
+	// A panic of fn is raised again in the caller, after its transaction was undone.
+	Write(ctx context.Context, fn func(Tx) error) error
+	// Read runs fn on one snapshot, for a bounded time. It never blocks the writer (DUR-4).
+	Read(ctx context.Context, fn func(Reader) error) error
+	// Attach sets the hooks. It is called once, before the first Write.
+	Attach(Hooks)
+	// Exclusive reports that no other process can write while this store is open (N-2).
+	Exclusive() bool
+	// Close waits for the commit in progress. A Write after it returns ErrClosed.
+	Close() error
+}
+
+// Hooks are the two moments of a commit that an engine with caches must see.
+type Hooks struct {
+	// BeforeCommit runs as the last transaction of every commit that appended an event.
+	BeforeCommit func(Tx) error
+	// OnVoid runs after a commit failed as a whole, before any of its callers is answered.
+	OnVoid func()
+}
+
+// ReadTx is what can be asked inside a transaction as well as of a snapshot.
+type ReadTx interface {
+	// Stream is the whole history of a stream, oldest first; empty if nothing has happened.
+	Stream(events.StreamID) ([]events.Envelope, error)
+	// After is one page of the log: at most limit events behind p.
+	After(p events.Position, limit int) ([]events.Envelope, error)
+	// Head is the position and time of the newest event; zero in an empty log.
+	Head() (events.Position, events.Micros, error)
+	// Query calls scan for each row, with $1 placeholders in query. scan must only scan: no query runs while the
+	// rows of another are open. Collect, return, then act.
+	Query(scan func(Row) error, query string, args ...any) error
+}
+
+// Row is one row of a query.
+type Row interface {
+	Scan(dest ...any) error
+}
+
+// Reader is one snapshot.
+type Reader interface {
+	ReadTx
+	// Log is the whole log behind a position. It reads pages, so it holds no snapshot longer than a page takes.
+	Log(ctx context.Context, after events.Position) iter.Seq2[events.Envelope, error]
+}
+
+// Tx is one transaction. It has no context: what it does is short and is not interrupted.
+type Tx interface {
+	ReadTx
+	// Now is the one time of the transaction, never before the newest event (CLK-1, CLK-2).
+	Now() events.Micros
+	// Append adds events to a stream whose version the caller believes to be expected; 0 means that the stream is
+	// empty. A wrong belief is a *ConflictError, now or at the commit, and appends nothing of this transaction.
+	Append(id events.StreamID, expected events.Version, m events.Meta, evs ...events.Event) ([]events.Envelope, error)
+	// Exec changes a table, with $1 placeholders in query. The log is out of its reach.
+	Exec(query string, args ...any) error
+}
+
+// ConflictError says that a stream was not at the version that an append expected.
+type ConflictError struct {
+	Stream   events.StreamID
+	Expected events.Version
+	Actual   events.Version // -1: not known
+}
+
+func (e *ConflictError) Error() string {
+	if e.Actual < 0 {
+		return fmt.Sprintf("stream %s is not at version %d", e.Stream, e.Expected)
+	}
+	return fmt.Sprintf("stream %s is at version %d, not %d", e.Stream, e.Actual, e.Expected)
+}
+
+var (
+	// ErrUnavailable: the store cannot write now (disk full, locked by another program, closed device). Nothing of the
+	// transaction is kept; the same call may succeed later.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("store is closed")
+	// ErrLocked: another process holds the store, in a mode that excludes this one (N-2).
+	ErrLocked = errors.New("store is held by another process")
+	// ErrFormat: the file is no store of Towline, or its format level is one that this release cannot read (DUR-3).
+	ErrFormat = errors.New("store format")
+)

@@ -1,0 +1,145 @@
+// Package transport is the port to a broker. It is one method wide and knows three outcomes: a publish was accepted,
+// refused, or nobody knows (O-10). Brokers are in the packages below it.
+package transport
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// Receipt is what is known of one publish. An unknown outcome is never folded into another.
+type Receipt struct {
+	Outcome events.Outcome
+	// Permanent: the same message will be refused for ever, for example because it is too large (O-15).
+	Permanent bool
+	// Uncounted: the refusal is not the message's fault, for example a full queue; it burns no attempt (B-8).
+	Uncounted bool
+	Evidence  string // what the broker said, for people
+	Err       error  // nil when accepted
+}
+
+// Accepted is the receipt of a publish that the broker has confirmed.
+func Accepted(evidence string) Receipt {
+	return Receipt{Outcome: events.Accepted, Evidence: evidence}
+}
+
+// Refused is the receipt of a publish that surely did not happen.
+func Refused(err error) Receipt { return Receipt{Outcome: events.Refused, Err: err} }
+
+// Unknown is the receipt of a publish that may have happened.
+func Unknown(err error) Receipt { return Receipt{Outcome: events.Unknown, Err: err} }
+
+// Publisher sends one message. Send returns at the deadline of ctx at the latest, and what it then does not know it
+// reports as unknown. Send may be called from several goroutines.
+type Publisher interface {
+	// Name is recorded with every mark. "local" is reserved for the in-process transport.
+	Name() string
+	Send(ctx context.Context, topic string, m *message.Message) Receipt
+}
+
+// Traits are what can be relied on of a Watermill publisher. The zero value takes nothing for granted.
+type Traits struct {
+	NilMeansStored bool // a nil error proves that the broker has the message; without it a nil error is unknown
+	HonoursContext bool // Publish returns at the deadline; without it, it runs in a goroutine that is left behind
+	ErrorMeansLost bool // an error proves that the broker does not have it; without it an error is unknown
+	MaxBytes       int  // of a payload; 0: no limit known. A larger one is refused for ever, before the broker sees it
+}
+
+// FromWatermill makes a Publisher of any Watermill publisher. name is recorded with every mark.
+func FromWatermill(name string, p message.Publisher, t Traits) Publisher {
+	return fromWatermill{name, p, t}
+}
+
+type fromWatermill struct {
+	name string
+	p    message.Publisher
+	t    Traits
+}
+
+func (f fromWatermill) Name() string { return f.name }
+
+func (f fromWatermill) Send(ctx context.Context, topic string, m *message.Message) Receipt {
+	if f.t.MaxBytes > 0 && len(m.Payload) > f.t.MaxBytes {
+		return Receipt{Outcome: events.Refused, Permanent: true, Err: &TooLargeError{Bytes: len(m.Payload), Limit: f.t.MaxBytes}}
+	}
+	m.SetContext(ctx)
+	if f.t.HonoursContext {
+		return f.receipt(f.p.Publish(topic, m))
+	}
+	done := make(chan error, 1)
+	go func() { done <- f.p.Publish(topic, m) }()
+	select {
+	case err := <-done:
+		return f.receipt(err)
+	case <-ctx.Done():
+		return Unknown(context.Cause(ctx))
+	}
+}
+
+func (f fromWatermill) receipt(err error) Receipt {
+	switch {
+	case err == nil && f.t.NilMeansStored:
+		return Accepted("")
+	case err == nil:
+		return Unknown(errors.New("the publisher cannot confirm"))
+	case f.t.ErrorMeansLost:
+		return Refused(err)
+	}
+	return Unknown(err)
+}
+
+// TooLargeError says that a payload is larger than a transport takes.
+type TooLargeError struct{ Bytes, Limit int }
+
+func (e *TooLargeError) Error() string {
+	return "payload too large: " + strconv.Itoa(e.Bytes) + " bytes, the transport takes " + strconv.Itoa(e.Limit)
+}
+
+// ToWatermill makes a Watermill publisher of p, so that Watermill's forwarder can drive it. The deadline comes with the
+// message's context, and the receipt goes into the slot that the context carries; any outcome but accepted is an error.
+func ToWatermill(p Publisher) message.Publisher { return toWatermill{p} }
+
+type toWatermill struct{ p Publisher }
+
+func (t toWatermill) Publish(topic string, messages ...*message.Message) error {
+	for _, m := range messages {
+		r := t.p.Send(m.Context(), topic, m)
+		if slot, ok := m.Context().Value(slotKey{}).(*Receipt); ok {
+			*slot = r
+		}
+		if r.Outcome != events.Accepted {
+			return &OutcomeError{Receipt: r}
+		}
+	}
+	return nil
+}
+
+func (toWatermill) Close() error { return nil }
+
+// OutcomeError is what ToWatermill returns of a publish that was not accepted.
+type OutcomeError struct{ Receipt Receipt }
+
+func (e *OutcomeError) Error() string {
+	if e.Receipt.Err == nil {
+		return "publish " + string(e.Receipt.Outcome)
+	}
+	return "publish " + string(e.Receipt.Outcome) + ": " + e.Receipt.Err.Error()
+}
+
+func (e *OutcomeError) Unwrap() error { return e.Receipt.Err }
+
+type slotKey struct{}
+
+// WithReceipt carries a slot for the receipt to ToWatermill. It holds the zero Receipt until a publish has ended.
+func WithReceipt(ctx context.Context, slot *Receipt) context.Context {
+	return context.WithValue(ctx, slotKey{}, slot)
+}
+
+// DefaultTimeout bounds a publish (relay.publish_timeout).
+const DefaultTimeout = 5 * time.Second
