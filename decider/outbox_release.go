@@ -2,13 +2,15 @@ package decider
 
 import (
 	"hash/fnv"
+	"math"
 
 	"github.com/towline-dev/towline/events"
 )
 
 // ReleaseWakeup ends a claim without a mark. The number stays current, with its id; one that waits keeps waiting.
 // A counted release at the last attempt, or for a permanent refusal, parks the number (O-15), or drops it if nothing
-// is owed any more.
+// is owed any more. What died or ended unknown is counted and may be known to a broker, whatever the caller says (O-6):
+// a forgotten flag there would send the next wish under an id that a broker drops.
 type ReleaseWakeup struct {
 	Owner          events.RunID
 	Kind           events.Kind
@@ -39,11 +41,14 @@ func (c ReleaseWakeup) decide(s State) ([]events.Event, *Rejection) {
 		if r.Status != RegisterClaimed || r.ClaimLive(c.At) && !c.NodeGone {
 			return nil, nil
 		}
-		c.N, c.Token = r.Current, r.Claim.Token
+		c.N, c.Token, c.Counted, c.MaybePublished = r.Current, r.Claim.Token, true, true
 	default:
 		if rejection := r.holds(c.Name(), c.N, c.Token, c.At); rejection != nil {
 			return nil, rejection
 		}
+	}
+	if c.Cause == events.ReleasePublishUnknown {
+		c.Counted, c.MaybePublished = true, true
 	}
 
 	publishFirst := DeliveryOf(c.Kind, c.Mode).Order == events.PublishFirst
@@ -70,12 +75,18 @@ func (c ReleaseWakeup) park(r Register, cause events.ParkCause) events.OutboxPar
 	return events.OutboxParked{N: c.N, Cause: cause, Attempts: r.Attempts, Text: c.Text}
 }
 
-// availableAt is now for a claim that died with its incarnation (N-4) and for an uncounted one, else now + backoff.
+// availableAt is now for a claim that died with its incarnation (N-4), and for one with no publish begun; else now +
+// backoff. A refusal that burns no attempt, such as a full queue, waits the first backoff, so that it is no hot loop.
 func (c ReleaseWakeup) availableAt(r Register) events.Micros {
-	if c.Cause == events.ReleaseIncarnationGone || !c.Counted {
+	attempt := r.Attempts
+	switch {
+	case c.Cause == events.ReleaseIncarnationGone,
+		!c.Counted && (c.Cause == events.ReleaseShed || c.Cause == events.ReleaseShutdown):
 		return c.At
+	case !c.Counted:
+		attempt = 1
 	}
-	return c.At.Add(c.Backoff.After(MessageID(c.Owner, c.Kind, c.N), r.Attempts))
+	return c.At.Add(c.Backoff.After(MessageID(c.Owner, c.Kind, c.N), attempt))
 }
 
 // Backoff is the wait after a counted release (O-13). The zero value waits not at all.
@@ -86,14 +97,15 @@ type Backoff struct {
 // After is min(base × 2^(attempt−1), cap), plus 0 to 10 %: a fixed hash of the message id and the attempt, so that a
 // replay agrees and neighbours spread.
 func (b Backoff) After(messageID string, attempt int) events.Span {
-	wait := b.Base
-	for i := 1; i < attempt && wait < b.Cap; i++ {
-		wait *= 2
+	wait := min(b.Base, b.Cap)
+	for i := 1; i < attempt && 0 < wait && wait < b.Cap; i++ { // at most 63 doublings, whatever the attempt is
+		wait += min(wait, b.Cap-wait)
 	}
-	wait = min(wait, b.Cap)
 	h := fnv.New64a()
 	h.Write([]byte(messageID))
 	h.Write([]byte{'#', byte(attempt), byte(attempt >> 8)})
 	const steps = 1000
-	return wait + wait/10*events.Span(h.Sum64()%(steps+1))/steps
+	tenth, part := wait/10, events.Span(h.Sum64()%(steps+1))
+	jitter := tenth/steps*part + tenth%steps*part/steps // tenth × part / steps, without its overflow
+	return wait + min(jitter, math.MaxInt64-wait)
 }

@@ -29,7 +29,7 @@ type Register struct {
 	Next   int // the number that waits; 0: none
 	NextAt events.Micros
 
-	Claim Claim // zero unless claimed
+	Claim Claim // zero unless claimed or marked
 
 	Targets  int             // how many outcomes the mark of a mark_first number calls for
 	Outcomes []TargetOutcome // of it, in order
@@ -56,7 +56,8 @@ const (
 	RegisterUnresolved RegisterStatus = "unresolved"
 )
 
-// Claim is a relay's time-limited right to publish, mark and release the current wakeup.
+// Claim is a relay's time-limited right to publish, mark and release the current wakeup, and for a mark_first one to
+// record its outcomes.
 type Claim struct {
 	Token     events.Token
 	ExpiresAt events.Micros // 0: counts as expired (O-14)
@@ -66,9 +67,9 @@ type Claim struct {
 
 // TargetOutcome is what is known of the publish to one target (K-8). Without targets the name is empty.
 type TargetOutcome struct {
-	Target  string
-	Outcome events.Outcome
-	Cause   string
+	Target  string         `json:"target,omitzero"`
+	Outcome events.Outcome `json:"outcome"`
+	Cause   string         `json:"cause,omitzero"`
 }
 
 // Outcome returns what is on record for a target.
@@ -181,8 +182,7 @@ func (r Register) dispatched(env events.Envelope, e events.OutboxDispatched) Reg
 	r.Transport = e.Transport
 	if e.Order == events.MarkFirst {
 		r.Status, r.Targets = RegisterMarked, max(e.MessageCount, 1)
-		r.Claim = Claim{}
-		return r
+		return r // the claim bounds how long the outcomes may take (O-12)
 	}
 	return r.advanced()
 }
@@ -215,7 +215,7 @@ func (r Register) outcomesSettled() Register {
 	if len(r.Outcomes) < r.Targets {
 		return r
 	}
-	r.Status = RegisterIdle
+	r.Status, r.Claim = RegisterIdle, Claim{}
 	for _, o := range r.Outcomes {
 		if o.Outcome == events.Unknown && !contains(r.Resolved, o.Target) {
 			r.Status = RegisterUnresolved

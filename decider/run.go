@@ -24,12 +24,12 @@ type Run struct {
 
 // Post is what became of the post_sync effect of one target.
 type Post struct {
-	Target    string
-	MessageID string
-	Status    PostStatus
-	Category  events.Category
-	Text      string
-	At        events.Micros
+	Target    string          `json:"target"`
+	MessageID string          `json:"message_id"`
+	Status    PostStatus      `json:"status"`
+	Category  events.Category `json:"category,omitzero"`
+	Text      string          `json:"text,omitzero"`
+	At        events.Micros   `json:"at"`
 }
 
 // PostStatus is the state of one target's effect.

@@ -46,8 +46,8 @@ type Unit struct {
 	Duration  events.Span
 	SettledAt events.Micros
 
-	Settled Settlement // the newest accepted settle of a worker
-	Late    []int      // attempts with a UnitLateResult, rising
+	Settled []Settlement // accepted settles of workers: at most one per attempt, rising
+	Late    []int        // attempts with a UnitLateResult, in the order in which they came
 }
 
 // Lease is a worker's time-limited right to settle a unit.
@@ -59,7 +59,8 @@ type Lease struct {
 	Worker    string
 }
 
-// Settlement is the settle that ended an attempt; repeating it is no late result (HU-9).
+// Settlement is the settle that ended an attempt. Repeating it is no late result, also when the next attempt is under
+// way or over (HU-9).
 type Settlement struct {
 	Attempt int
 	Token   events.Token
@@ -93,8 +94,11 @@ func (u Unit) Bucket() events.Bucket { return events.NewBucket(u.Plan.Provider, 
 // LeaseLive reports that the lease is in force at now; the end itself is outside (CLK-1). nodeGone says that the
 // incarnation that holds it is gone (N-3).
 func (u Unit) LeaseLive(now events.Micros, nodeGone bool) bool {
-	return u.Status == events.UnitIsRunning && u.Lease.ExpiresAt > now && !nodeGone
+	return u.Status == events.UnitIsRunning && u.Lease.ExpiresAt > now && !u.Lease.orphaned(nodeGone)
 }
+
+// orphaned: the lease of a worker over the API belongs to no incarnation, so the end of none voids it (N-5).
+func (l Lease) orphaned(nodeGone bool) bool { return nodeGone && !l.Node.IsZero() }
 
 // Stale reports a dispatching unit whose message must be taken for lost: it has waited for staleAfter, or its
 // message lived in an incarnation that is gone.
@@ -118,15 +122,6 @@ func (u Unit) categoryRetries(c events.Category) int {
 		}
 	}
 	return 0
-}
-
-func (u Unit) hasLate(attempt int) bool {
-	for _, a := range u.Late {
-		if a == attempt {
-			return true
-		}
-	}
-	return false
 }
 
 func (u Unit) evolve(env events.Envelope) Unit {
@@ -172,13 +167,19 @@ func (u Unit) evolve(env events.Envelope) Unit {
 // settled ends the attempt, and clears the counters of a rate-limit episode (U-20).
 func (u Unit) settled(at events.Micros, s events.UnitStatus, t events.Token, o Outcome) Unit {
 	u.Status, u.Lease, u.AvailableAt = s, Lease{}, 0
+	u.RateLimitDeferrals, u.RateLimitFirstAt = 0, 0
 	if s.Terminal() {
 		u.SettledAt = at
 	}
 	if t != "" {
-		u.Settled = Settlement{Attempt: u.Attempt, Token: t, Outcome: o}
+		u.Settled = append(u.Settled[:len(u.Settled):len(u.Settled)], Settlement{Attempt: u.Attempt, Token: t, Outcome: o})
 	}
 	return u
+}
+
+// accepted reports that this very settle ended its attempt.
+func (u Unit) accepted(attempt int, t events.Token, o Outcome) bool {
+	return t != "" && contains(u.Settled, Settlement{Attempt: attempt, Token: t, Outcome: o})
 }
 
 func (u Unit) retried(at events.Micros, e events.UnitRetryScheduled) Unit {

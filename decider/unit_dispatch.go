@@ -10,7 +10,7 @@ type DispatchUnit struct {
 	RunOpen     bool
 	Wakeup      int         // of run_sync_unit: Register.Announce in the same transaction (K-1)
 	StaleAfter  events.Span // dispatch.stale
-	MessageGone bool        // the unit's message lived in an incarnation that is gone
+	MessageGone bool        // the unit's message lived in an incarnation that is gone; never so while its wakeup is open (N-4)
 }
 
 func (DispatchUnit) Name() string              { return "dispatch_unit" }
@@ -22,6 +22,7 @@ func (c DispatchUnit) decide(s State) ([]events.Event, *Rejection) {
 	if !c.RunOpen {
 		return nil, nil
 	}
+	gone := c.MessageGone && u.Wakeup != c.Wakeup
 	var cause events.DispatchCause
 	switch {
 	case u.Status == events.UnitIsPlanned:
@@ -30,7 +31,7 @@ func (c DispatchUnit) decide(s State) ([]events.Event, *Rejection) {
 		cause = events.DispatchRetry
 	case u.Stale(c.At, c.StaleAfter, false):
 		cause = events.DispatchStale
-	case u.Stale(c.At, c.StaleAfter, c.MessageGone):
+	case u.Stale(c.At, c.StaleAfter, gone):
 		cause = events.DispatchIncarnationGone
 	default:
 		return nil, nil

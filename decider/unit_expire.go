@@ -46,7 +46,7 @@ func (c ExpireLease) cause(u Unit) events.ExpiryCause {
 	switch {
 	case u.Lease.ExpiresAt == 0:
 		return events.LeaseMissing
-	case c.NodeGone:
+	case u.Lease.orphaned(c.NodeGone):
 		return events.LeaseIncarnationGone
 	}
 	return events.LeaseExpired

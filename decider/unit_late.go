@@ -6,14 +6,14 @@ import "github.com/towline-dev/towline/events"
 // attempt, and the worker learns that it lost. Repeating the accepted settle of an attempt is no late result; it
 // gets the first answer again (HU-9).
 func (u Unit) late(command string, attempt int, t events.Token, o Outcome, reason events.LateReason) ([]events.Event, *Rejection) {
-	if t != "" && u.Settled == (Settlement{Attempt: attempt, Token: t, Outcome: o}) {
+	if u.accepted(attempt, t, o) {
 		return nil, nil
 	}
 	lost := &Rejection{Command: command, Reason: string(reason), Err: ErrLeaseLost}
 	// A stranger with a guessed token must not use up the one record of a worker that is still at work.
 	claimed := attempt >= 1 && attempt <= u.Attempt
 	atWork := attempt == u.Attempt && u.Status == events.UnitIsRunning && u.Lease.Token != t
-	if !claimed || atWork || u.hasLate(attempt) {
+	if !claimed || atWork || contains(u.Late, attempt) {
 		return nil, lost
 	}
 	return []events.Event{events.UnitLateResult{

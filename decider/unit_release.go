@@ -24,6 +24,9 @@ func (HandBackUnit) Fresh() bool               { return false }
 func (c HandBackUnit) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
 	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen); !held {
+		if u.HandBacks == MaxHandBacks-1 && u.accepted(c.Attempt, c.Token, OutcomeFailed) {
+			return nil, nil // the last of the row, which was accepted as a failure (HU-9)
+		}
 		return u.late(c.Name(), c.Attempt, c.Token, OutcomeHandedBack, reason)
 	}
 	n := u.HandBacks + 1

@@ -74,6 +74,7 @@ func (c FailUnit) decide(s State) ([]events.Event, *Rejection) {
 	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen); !held {
 		return u.late(c.Name(), c.Attempt, c.Token, OutcomeFailed, reason)
 	}
+	c.Category = reported(c.Category)
 	if p, ok := PolicyFor(c.Policies, u.Plan, c.Category); ok && u.categoryRetries(c.Category) < p.MaxRetries {
 		return []events.Event{events.UnitRetryScheduled{
 			Attempt: c.Attempt, Token: c.Token, Cause: c.Category, Text: c.Text, AvailableAt: c.At.Add(p.Backoff),
@@ -84,4 +85,15 @@ func (c FailUnit) decide(s State) ([]events.Event, *Rejection) {
 		Attempt: c.Attempt, Token: c.Token, Category: c.Category, Text: c.Text, By: events.ByWorker,
 		Retries: u.Retries(), Result: c.Result,
 	}}, nil
+}
+
+// reported is the category of a worker's failure. What a reconciler, a cascade or a consumer finds is not a worker's to
+// report: an expired_lease that no lease had would win the retries of a lost worker (I-19).
+func reported(c events.Category) events.Category {
+	switch c {
+	case "", events.ExpiredLease, events.HandedBack, events.WorkerLost, events.WorkerLostExhausted,
+		events.ReferenceFailed, events.NeverStarted, events.InvalidPayload, events.HandlerFailed:
+		return events.ProviderError
+	}
+	return c
 }

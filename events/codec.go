@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,9 +58,15 @@ func defineAt[E Event](name string, s Schema) definition {
 		if err := json.Unmarshal(data, &e); err != nil {
 			return nil, err
 		}
+		if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+			return nil, errNull
+		}
 		return e, nil
 	}}
 }
+
+// errNull: to the JSON package null is an event without fields. To a log it is a payload that was lost.
+var errNull = errors.New("payload is null, want an object")
 
 // codec maps (number, name, schema) to Go types and back.
 type codec struct {

@@ -1,14 +1,19 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Describe is one stable line for logs, traces and pages: the type, then the fields that are set, in the order of
-// the catalogue, by their stored names. Tokens are masked (E-4).
+// the catalogue, by their stored names. Tokens are masked (E-4). Whatever a text or a payload holds, it stays one line.
 func Describe(e Event) string {
 	fields := describeFields(nil, reflect.ValueOf(e))
 	if len(fields) == 0 {
@@ -36,7 +41,11 @@ func describeFields(out []string, v reflect.Value) []string {
 func describeValue(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case json.RawMessage:
-		return string(x)
+		var line bytes.Buffer
+		if err := json.Compact(&line, x); err != nil {
+			return strconv.Quote(string(x))
+		}
+		return line.String()
 	case Window:
 		return x.Name()
 	case fmt.Stringer:
@@ -49,14 +58,29 @@ func describeValue(v reflect.Value) string {
 			parts[i] = describeValue(v.Index(i))
 		}
 		return "[" + strings.Join(parts, " ") + "]"
+	case reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		parts := make([]string, len(keys))
+		for i, k := range keys {
+			parts[i] = describeValue(k) + ": " + describeValue(v.MapIndex(k))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	case reflect.Struct:
 		return "{" + strings.Join(describeFields(nil, v), ", ") + "}"
 	case reflect.String:
-		s := v.String()
-		if strings.ContainsAny(s, " ,:{}[]\"") {
-			return fmt.Sprintf("%q", s)
+		if s := v.String(); plain(s) {
+			return s
 		}
-		return s
+		return strconv.Quote(v.String())
 	}
 	return fmt.Sprint(v.Interface())
+}
+
+// plain reports a text that cannot be taken for the form around it, nor break the line. Texts come from providers,
+// brokers and people.
+func plain(s string) bool {
+	return s != "" && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return strings.ContainsRune(" ,:{}[]\"", r) || !unicode.IsPrint(r)
+	})
 }

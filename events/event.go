@@ -6,6 +6,7 @@ package events
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -43,7 +44,18 @@ func (m Micros) Time() time.Time {
 	return time.UnixMicro(int64(m)).UTC()
 }
 
-func (m Micros) Add(s Span) Micros { return m + Micros(s) }
+// Add stops at the ends of time: a length that means "for ever" must not wrap into the past, where everything is due.
+func (m Micros) Add(s Span) Micros {
+	sum := m + Micros(s)
+	switch {
+	case s > 0 && sum < m:
+		return math.MaxInt64
+	case s < 0 && sum > m:
+		return math.MinInt64
+	}
+	return sum
+}
+
 func (m Micros) Sub(o Micros) Span { return Span(m - o) }
 func (m Micros) String() string    { return m.Time().Format("2006-01-02T15:04:05.000000Z") }
 func SpanOf(d time.Duration) Span  { return Span(d.Microseconds()) }

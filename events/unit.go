@@ -114,7 +114,7 @@ type (
 	// UnitLateResult records a settle that came too late, once per attempt. It changes nothing (U-19).
 	UnitLateResult struct {
 		Attempt int        `json:"attempt"`
-		Outcome string     `json:"outcome"` // what the worker offered: succeeded, failed, retrying
+		Outcome string     `json:"outcome"` // what the worker offered: succeeded, failed, handed_back
 		Reason  LateReason `json:"reason"`
 		Text    string     `json:"text"`
 	}

@@ -1,0 +1,252 @@
+package towline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+)
+
+// The words of the root package for what a run may be: see events.
+const (
+	Incremental = events.Incremental
+	Backfill    = events.Backfill
+	FullResync  = events.FullResync
+
+	Reference = events.TierReference
+	WorkItem  = events.TierWorkItem
+
+	Light  = events.CostLight
+	Medium = events.CostMedium
+	Heavy  = events.CostHeavy
+
+	Day   = events.Day
+	Week  = events.Week
+	Month = events.Month
+	Year  = events.Year
+
+	AtMostOnce = events.AtMostOnce
+)
+
+// Sync is what planning must know of a sync. Its ports are given to package node.
+type Sync struct {
+	Name         string
+	Provider     string // names the provider in buckets and retry policies
+	Sources      []string
+	Datasets     []Dataset
+	PostSync     PostSync
+	OneActiveRun bool            // a second trigger while a run is open is refused (P-10)
+	Config       json.RawMessage // handed to the provider as it is
+}
+
+// Dataset is one kind of data of a provider (P-7).
+type Dataset struct {
+	Name     string
+	Members  []string        // of a family, which is planned as one unit; nil: the dataset itself
+	Tier     events.Tier     // WorkItem (zero) or Reference
+	Cost     events.Cost     // Medium (zero), Light or Heavy
+	Window   events.Calendar // Day, Week, Month or Year (W-8); zero: windows by watermark (W-1 to W-4)
+	Snapshot bool            // every unit reads all there is; no watermark
+	Depth    time.Duration   // how far back the first run reads; zero: plan.depth
+	Surfaces []string        // all that a unit may write to; nil: one, named like the dataset
+	Retry    Retry           // zero: a lost worker fails the unit (RW-1)
+}
+
+// Retry lets units be tried again. By setting it, the author declares every surface of the dataset safe to write again
+// (RW-2, RW-3).
+type Retry struct {
+	Max     int
+	Backoff time.Duration     // zero: 60 s
+	Modes   []events.Mode     // nil: all
+	On      []events.Category // nil: a lost worker only
+}
+
+// PostSync is what follows a run that had a success. The zero value is nothing.
+type PostSync struct {
+	Mode    events.DeliveryMode // AtMostOnce (zero)
+	Targets []Target            // in order (K-8)
+}
+
+// Target is one named action of a post_sync fan-out.
+type Target struct {
+	Name string
+	SQL  string // a script that the sync's sink runs in one transaction
+}
+
+// catalogue is the checked configuration of what can be planned.
+type catalogue struct {
+	syncs map[string]Sync
+}
+
+// knows reports that this node can work on a unit: its sync, source and dataset are configured (HU-1).
+func (c catalogue) knows(sync string, u events.UnitPlanned) bool {
+	s, ok := c.syncs[sync]
+	return ok && slices.Contains(s.Sources, u.Source) &&
+		slices.ContainsFunc(s.Datasets, func(d Dataset) bool { return d.Name == u.Dataset })
+}
+
+// maxNameBytes bounds every configured name; names are part of keys and messages.
+const maxNameBytes = 200
+
+func newCatalogue(syncs []Sync, k Knobs) (catalogue, error) {
+	c := catalogue{syncs: map[string]Sync{}}
+	for i, s := range syncs {
+		if err := s.check(k); err != nil {
+			return c, fmt.Errorf("sync %d (%q): %w", i, s.Name, err)
+		}
+		if _, twice := c.syncs[s.Name]; twice {
+			return c, fmt.Errorf("sync %q is configured twice", s.Name)
+		}
+		c.syncs[s.Name] = s.normal()
+	}
+	return c, nil
+}
+
+func (s Sync) check(k Knobs) error {
+	if err := checkName("name", s.Name); err != nil {
+		return err
+	}
+	if err := checkName("provider", s.Provider); err != nil {
+		return err
+	}
+	if err := distinct("source", s.Sources); err != nil {
+		return err
+	}
+	names := make([]string, len(s.Datasets))
+	for i, d := range s.Datasets {
+		names[i] = d.Name
+		if err := d.check(k); err != nil {
+			return fmt.Errorf("dataset %q: %w", d.Name, err)
+		}
+	}
+	if err := distinct("dataset", names); err != nil {
+		return err
+	}
+	targets := make([]string, len(s.PostSync.Targets))
+	for i, t := range s.PostSync.Targets {
+		targets[i] = t.Name
+	}
+	if s.PostSync.Mode != "" && s.PostSync.Mode != events.AtMostOnce {
+		return fmt.Errorf("post_sync mode %q: this release delivers at_most_once", s.PostSync.Mode)
+	}
+	return distinct("post_sync target", targets)
+}
+
+func (d Dataset) check(k Knobs) error {
+	switch {
+	case !slices.Contains([]events.Tier{"", Reference, WorkItem}, d.Tier):
+		return fmt.Errorf("tier %q: want reference or work_item", d.Tier)
+	case !slices.Contains([]events.Cost{"", Light, Medium, Heavy}, d.Cost):
+		return fmt.Errorf("cost %q: want light, medium or heavy", d.Cost)
+	case !slices.Contains([]events.Calendar{"", Day, Week, Month, Year}, d.Window):
+		return fmt.Errorf("window %q: want day, week, month or year", d.Window)
+	case d.Window != "" && d.Snapshot:
+		return fmt.Errorf("window %q: a snapshot has no windows", d.Window)
+	case d.Depth != 0 && d.Depth < 24*time.Hour:
+		return fmt.Errorf("depth %s: want at least a day", d.Depth)
+	case d.Retry.Max < 0:
+		return fmt.Errorf("retry max %d: want 0 or more", d.Retry.Max)
+	case d.Retry.Backoff < 0:
+		return fmt.Errorf("retry backoff %s: want 0 or more", d.Retry.Backoff)
+	case d.Cost == Heavy && k.HeavyWindow <= k.WatermarkOverlap:
+		return fmt.Errorf("plan.heavy_window %s: must exceed plan.watermark_overlap %s", k.HeavyWindow, k.WatermarkOverlap)
+	}
+	if err := distinct("member", d.Members); err != nil {
+		return err
+	}
+	return distinct("surface", d.Surfaces)
+}
+
+// distinct checks names, and that none stands twice.
+func distinct(field string, names []string) error {
+	seen := map[string]bool{}
+	for _, n := range names {
+		if err := checkName(field, n); err != nil {
+			return err
+		}
+		if seen[n] {
+			return fmt.Errorf("%s %q stands twice", field, n)
+		}
+		seen[n] = true
+	}
+	return nil
+}
+
+func checkName(field, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%s is empty", field)
+	case len(name) > maxNameBytes:
+		return fmt.Errorf("%s %q…: longer than %d bytes", field, name[:20], maxNameBytes)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Errorf("%s %q: holds a control character", field, name)
+	}
+	return nil
+}
+
+// normal fills in what a zero value means.
+func (s Sync) normal() Sync {
+	s.Datasets = slices.Clone(s.Datasets)
+	for i, d := range s.Datasets {
+		d.Tier = cmp.Or(d.Tier, WorkItem)
+		d.Cost = cmp.Or(d.Cost, Medium)
+		if d.Surfaces == nil {
+			d.Surfaces = []string{d.Name}
+		}
+		s.Datasets[i] = d
+	}
+	s.PostSync.Mode = cmp.Or(s.PostSync.Mode, events.AtMostOnce)
+	return s
+}
+
+func (d Dataset) forPlan() decider.Dataset {
+	return decider.Dataset{
+		Name: d.Name, Members: d.Members, Tier: d.Tier, Cost: d.Cost, Calendar: d.Window, Snapshot: d.Snapshot,
+		Surfaces: d.Surfaces, Depth: d.Depth,
+	}
+}
+
+// policy is what a run of the sync freezes (CFG-2).
+func (s Sync) policy(k Knobs) events.Policy {
+	p := events.Policy{
+		Lease: events.SpanOf(k.Lease), Lifetime: events.SpanOf(k.MaxLifetime), Countdown: events.SpanOf(k.Countdown),
+		RunCap: k.CapRun, PostSync: s.PostSync.Mode, Retry: s.retryPolicies(k),
+	}
+	for _, t := range s.PostSync.Targets {
+		p.Targets = append(p.Targets, t.Name)
+	}
+	return p
+}
+
+// defaultRetryBackoff is the wait of a Retry that names none.
+const defaultRetryBackoff = 60 * time.Second
+
+func (s Sync) retryPolicies(k Knobs) []events.RetryPolicy {
+	var out []events.RetryPolicy
+	if linear := decider.Linear(k.expiredLeaseMaxRetries(), events.SpanOf(k.ExpiredLeaseRetryBackoff)); linear.Provider == s.Provider {
+		out = append(out, linear)
+	}
+	for _, d := range s.Datasets {
+		if d.Retry.Max == 0 {
+			continue
+		}
+		family := d.Members
+		if len(family) == 0 {
+			family = []string{d.Name}
+		}
+		modes := d.Retry.Modes
+		if modes == nil {
+			modes = []events.Mode{Incremental, Backfill, FullResync}
+		}
+		out = append(out, events.RetryPolicy{
+			Name: s.Name + "/" + d.Name, Provider: s.Provider, Modes: modes, Family: family, Surfaces: d.Surfaces,
+			MaxRetries: d.Retry.Max, Backoff: events.SpanOf(cmp.Or(d.Retry.Backoff, defaultRetryBackoff)), RetryOn: d.Retry.On,
+		})
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package check
+
+import "github.com/towline-dev/towline/events"
+
+// outcome checks O-12 and K-8: what is known of a publish is recorded once per target, while the mark is open.
+func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcome) {
+	known := r.outcomeOf(ev.Target)
+	switch {
+	case r.orderOf() != events.MarkFirst:
+		c.wrong("I-2", e, "an outcome of %s, whose marks say that it was published (O-12)", r.Kind)
+	case known != nil:
+		c.wrong("I-13", e, "target %q has an outcome already: %s", ev.Target, known.Outcome)
+	case r.State != Marked || ev.N != r.Closed:
+		c.wrong("I-2", e, "an outcome of wakeup %d, and the register is %s (O-S5a)", ev.N, r.describe())
+	case !r.run.hasTarget(ev.Target):
+		c.wrong("I-2", e, "the run declares no post_sync target %q (K-8)", ev.Target)
+	case ev.Outcome != events.Accepted && ev.Outcome != events.Refused && ev.Outcome != events.Unknown:
+		c.wrong("I-2", e, "a publish has three outcomes, and %q is none (O-10)", ev.Outcome)
+	case ev.Outcome == events.Unknown && ev.Cause == events.OutcomeRelayDied && r.markExpires > e.At && !c.gone(r.markNode):
+		c.wrong("I-2", e, "the relay is said to have died, its claim runs until %s, and its incarnation is not gone (O-12)", r.markExpires)
+	}
+	if known == nil && r.State == Marked {
+		r.Outcomes = append(r.Outcomes, TargetOutcome{Target: ev.Target, Outcome: ev.Outcome})
+		r.settleOutcomes()
+	}
+}
+
+// resolved checks O-S10 and O-17.
+func (c *Checker) resolved(e events.Envelope, r *register, ev events.OutboxResolved) {
+	if c.hold && r.State == Pending && ev.N == r.Current && r.orderOf() == events.MarkFirst {
+		r.close(e, ev.N)
+		r.advance()
+		return
+	}
+	known := r.outcomeOf(ev.Target)
+	switch {
+	case r.State != Unresolved || ev.N != r.Closed:
+		c.wrong("I-2", e, "it resolves wakeup %d of a register that is %s (O-S10)", ev.N, r.describe())
+	case known == nil || known.Outcome != events.Unknown || known.Resolved != "":
+		c.wrong("I-2", e, "the publish to target %q is not unknown, or is resolved already (O-17)", ev.Target)
+	case ev.Outcome != events.ResolvedDelivered && ev.Outcome != events.ResolvedLost:
+		c.wrong("I-2", e, "an unknown publish is resolved as delivered or lost, not as %q (O-17)", ev.Outcome)
+	}
+	if known != nil {
+		known.Resolved = ev.Outcome
+		r.settleOutcomes()
+	}
+}
+
+func (r *register) outcomeOf(target string) *TargetOutcome {
+	for i := range r.Outcomes {
+		if r.Outcomes[i].Target == target {
+			return &r.Outcomes[i]
+		}
+	}
+	return nil
+}
+
+// settleOutcomes: a mark is over when every target has an outcome; what nobody knows waits for an operator.
+func (r *register) settleOutcomes() {
+	if r.State != Marked && r.State != Unresolved || r.run == nil || len(r.Outcomes) < len(r.run.Policy.Targets) {
+		return
+	}
+	r.State = Idle
+	for _, o := range r.Outcomes {
+		if o.Outcome == events.Unknown && o.Resolved == "" {
+			r.State = Unresolved
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package towline
+
+import (
+	"sync"
+	"time"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// Clock is engine time: the wall clock, but never backwards, and never slower than the monotonic clock (CLK-2). So a
+// wall clock that is set back freezes no timer.
+type Clock struct {
+	mu   sync.Mutex
+	wall func() time.Time
+	last time.Time     // newest reading of wall
+	at   events.Micros // engine time at that reading
+}
+
+// NewClock reads wall; nil is time.Now. A process has one clock, for its store and its engine.
+func NewClock(wall func() time.Time) *Clock {
+	if wall == nil {
+		wall = time.Now
+	}
+	return &Clock{wall: wall}
+}
+
+// Now is engine time.
+func (c *Clock) Now() events.Micros {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.wall()
+	at := events.MicrosOf(t)
+	if !c.last.IsZero() {
+		// Sub uses the monotonic readings where there are any.
+		at = max(at, c.at.Add(events.SpanOf(max(t.Sub(c.last), 0))))
+	}
+	c.last, c.at = t, at
+	return at
+}

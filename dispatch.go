@@ -1,0 +1,94 @@
+package towline
+
+import (
+	"fmt"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+)
+
+// Dispatch gives slots to the units of a run (spec 10.1): the decision of the dispatch_sync_run handler.
+func (t *Tx) Dispatch(run events.RunID) (decider.DispatchCode, error) {
+	return t.dispatch(run, 0)
+}
+
+// refill is the same decision for the slots that this transaction has given back (B-6): for its own run, else for the
+// oldest other run of which a free slot lets a unit in; at most one run, and as many units as slots were freed. What
+// could still be taken after that is woken at once, so a free slot never waits for the countdown.
+func (t *Tx) refill() error {
+	if len(t.freed) == 0 {
+		return nil
+	}
+	if run, ok := t.beneficiary(); ok {
+		if _, err := t.dispatch(run, len(t.freed)); err != nil {
+			return err
+		}
+	}
+	oldest, ok := t.hot.OldestWithRoom(events.RunID{}, t.now)
+	if !ok {
+		return nil
+	}
+	_, err := t.Execute(decider.ArmWakeup{
+		Owner: oldest, Kind: events.KindDispatch, Mode: t.Mode(oldest), At: t.now, Cause: events.ArmSlotFreed,
+	})
+	return err
+}
+
+func (t *Tx) beneficiary() (events.RunID, bool) {
+	for _, own := range t.freed {
+		if t.hot.Fits(own, t.now) {
+			return own, true
+		}
+	}
+	return t.hot.OldestWithRoom(events.RunID{}, t.now)
+}
+
+// dispatch decides for one run. limit 0 is the handler, which takes what fits; any other is a refill.
+func (t *Tx) dispatch(id events.RunID, limit int) (decider.DispatchCode, error) {
+	run, err := t.Run(id)
+	if err != nil {
+		return "", err
+	}
+	if run.Open() {
+		if err := t.failNeverStarted(run); err != nil {
+			return "", err
+		}
+	}
+	announcer, err := t.Register(id, events.KindUnit)
+	if err != nil {
+		return "", err
+	}
+	d := decider.Dispatch{
+		Run: run, Now: t.now, Waiting: t.hot.Waiting(id, t.now), Room: t.hot.Room(id, t.now),
+		Later: t.hot.NextRetry(id, t.now), OpenUnits: t.hot.OpenUnits(id), Wakeup: announcer.Announce(),
+		StaleAfter: events.SpanOf(t.e.knobs.Stale), Limit: limit, Refill: limit > 0,
+	}
+	cmds, code := d.Plan()
+	if _, err := t.Execute(cmds...); err != nil {
+		return "", fmt.Errorf("dispatch run %s: %w", id, err)
+	}
+	return code, nil
+}
+
+// failNeverStarted gives up units that nobody ever claimed (HD-2). It asks only while there is room, so that no unit is
+// given up for lack of it (U-14, B-4).
+func (t *Tx) failNeverStarted(run decider.Run) error {
+	after := t.e.knobs.neverStarted()
+	if after == 0 {
+		return nil
+	}
+	room := t.hot.Room(run.ID, t.now)
+	for _, c := range t.hot.Waiting(run.ID, t.now).Stale {
+		if !room.Fits(c.Bucket) || !decider.IsNeverStarted(c.Dispatches, c.FirstDispatchedAt, t.now, after) {
+			continue
+		}
+		_, err := t.Execute(decider.FailNeverStarted{
+			Unit: c.Unit, At: t.now, RunOpen: true, StaleAfter: events.SpanOf(t.e.knobs.Stale), MessageGone: c.MessageGone,
+			NeverStarted: after,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package towline
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/store"
+)
+
+// Config is what an engine needs beside its store.
+type Config struct {
+	Syncs   []Sync       // what Plan decomposes by
+	Knobs   Knobs        // zero: the defaults
+	Lister  Lister       // nil: no provider lists periods
+	Clock   *Clock       // the one that the store reads; nil: a new one of the wall clock
+	Entropy io.Reader    // feeds ids and tokens; nil: crypto/rand
+	Version string       // recorded with NodeStarted
+	Host    string       // the same; empty: not recorded
+	PID     int          // the same
+	Logger  *slog.Logger // nil: slog.Default()
+	// FoldCache is how many folded streams the writer keeps; zero: 16384.
+	FoldCache int
+	// ReactionLimit is the most commands that one transaction may cause; zero: the larger of 10,000 and three times
+	// plan.max_units. Passing it is a defect and panics.
+	ReactionLimit int
+}
+
+// Lister lists the calendar periods of a source before a plan (P-12). Package node makes one of its providers.
+type Lister interface {
+	// Periods returns false if the provider of the sync lists nothing. An error leaves the source out of the plan; a
+	// *ListError says why.
+	Periods(ctx context.Context, sync, source, dataset string, c events.Calendar) ([]decider.Period, bool, error)
+}
+
+// ListError says why a source could not be listed. NotFound is recorded as unavailable.
+type ListError struct {
+	Category events.Category
+	Err      error
+}
+
+func (e *ListError) Error() string { return fmt.Sprintf("list: %s: %v", e.Category, e.Err) }
+func (e *ListError) Unwrap() error { return e.Err }
+
+// Engine turns commands into events: load, decide, append, project, react, in one transaction. It has no goroutine of
+// its own; the relay and the handlers drive it.
+type Engine struct {
+	store   store.Store
+	clock   *Clock
+	knobs   Knobs
+	syncs   catalogue
+	lister  Lister
+	logger  *slog.Logger
+	node    events.NodeID
+	version string
+	limit   int
+
+	mem     memory // the writer's; only a transaction may touch it
+	signals signals
+	tally   tally
+}
+
+// Open starts an incarnation on a store. When it returns, boot recovery has finished: what a crash left behind is
+// decided, and what is owed is due (N-1 to N-4). It starts no goroutine.
+func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
+	knobs := c.Knobs.withDefaults()
+	if err := knobs.check(); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	syncs, err := newCatalogue(c.Syncs, knobs)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	e := &Engine{
+		store: s, clock: c.Clock, knobs: knobs, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
+		limit: c.ReactionLimit, signals: newSignals(),
+	}
+	if e.clock == nil {
+		e.clock = NewClock(time.Now)
+	}
+	if e.logger == nil {
+		e.logger = slog.Default()
+	}
+	if e.limit == 0 {
+		e.limit = max(10_000, 3*knobs.MaxUnits)
+	}
+	entropy := c.Entropy
+	if entropy == nil {
+		entropy = rand.Reader
+	}
+	e.mem = newMemory(knobs.hot(), c.FoldCache, entropy)
+	s.Attach(store.Hooks{BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
+	if err := e.boot(ctx, c); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Node is this incarnation.
+func (e *Engine) Node() events.NodeID { return e.node }
+
+// Knobs are the values in force.
+func (e *Engine) Knobs() Knobs { return e.knobs }
+
+// Now is engine time, for what happens outside a transaction.
+func (e *Engine) Now() events.Micros { return e.clock.Now() }
+
+// Logger is where the engine and its shells log.
+func (e *Engine) Logger() *slog.Logger { return e.logger }
+
+// Sync is the configured sync of that name.
+func (e *Engine) Sync(name string) (Sync, bool) {
+	s, ok := e.syncs.syncs[name]
+	return s, ok
+}
+
+// View runs fn on one snapshot of the log and its tables.
+func (e *Engine) View(ctx context.Context, fn func(projections.View) error) error {
+	return e.store.Read(ctx, func(r store.Reader) error { return fn(projections.NewView(r)) })
+}
+
+// Log reads the whole log behind a position, page by page.
+func (e *Engine) Log(ctx context.Context, after events.Position, each func(events.Envelope) error) error {
+	return e.store.Read(ctx, func(r store.Reader) error {
+		for env, err := range r.Log(ctx, after) {
+			if err != nil {
+				return err
+			}
+			if err := each(env); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Stop appends NodeStopped: a clean stop (N-6). The store stays open.
+func (e *Engine) Stop(ctx context.Context, reason string) error {
+	return e.Transact(ctx, "", func(tx *Tx) error {
+		_, err := tx.Execute(decider.StopNode{Node: e.node, Reason: reason})
+		return err
+	})
+}

@@ -1,0 +1,59 @@
+package towline
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// The errors that a caller may act on. Each is found with errors.Is or errors.As.
+var (
+	// ErrNotFound: there is no such sync, source, run or unit.
+	ErrNotFound = errors.New("not found")
+	// ErrInvalid: the request can never be carried out as it is. Nothing was written.
+	ErrInvalid = errors.New("invalid request")
+	// ErrKeyReused: the idempotency key belongs to another request (P-11). Nothing was written.
+	ErrKeyReused = errors.New("idempotency key was used for another request")
+	// ErrLeaseLost: the lease is no longer the caller's. Stop, and write nothing more.
+	ErrLeaseLost = decider.ErrLeaseLost
+	// ErrNotClaimable: the unit is not waiting for a worker.
+	ErrNotClaimable = decider.ErrNotClaimable
+	// ErrTooEarly: the unit waits for its next attempt.
+	ErrTooEarly = decider.ErrTooEarly
+	// ErrUnavailable: the store cannot write now. Nothing was accepted; the same call may succeed later.
+	ErrUnavailable = store.ErrUnavailable
+)
+
+// RequestError names the field of a request that is wrong, and what to do about it. Nothing was written.
+type RequestError struct {
+	Field   string // as in RunSpec, lower case
+	Problem string
+	Fix     string
+	Kind    error // ErrInvalid or ErrNotFound
+}
+
+func (e *RequestError) Error() string {
+	s := fmt.Sprintf("%s: %s", e.Field, e.Problem)
+	if e.Fix != "" {
+		s += "; " + e.Fix
+	}
+	return s
+}
+
+func (e *RequestError) Unwrap() error { return e.Kind }
+
+// PlanTooLargeError says that a request would make more units than a run may hold (P-4). Nothing was written.
+type PlanTooLargeError = decider.PlanTooLargeError
+
+// RunExistsError says that a sync that allows one run at a time has an open one (P-10). Nothing was written.
+type RunExistsError struct {
+	Sync string
+	Run  events.RunID
+}
+
+func (e *RunExistsError) Error() string {
+	return fmt.Sprintf("sync %q has an open run %s and allows one at a time", e.Sync, e.Run)
+}

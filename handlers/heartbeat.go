@@ -1,0 +1,145 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+)
+
+// heartbeat renews the leases of all running units of a process. Each is renewed every third of its lease; those that
+// fall due together share one transaction (HU-3), so due times are rounded up to a common tick.
+//
+// A lease that can not be renewed ends by the local monotonic clock: the provider is told to stop then, whether or not
+// the store can be asked (HU-4).
+type heartbeat struct {
+	e *towline.Engine
+
+	mu    sync.Mutex
+	held  map[events.UnitID]*held
+	wake  chan struct{}
+	start time.Time
+}
+
+// held is one lease at work.
+type held struct {
+	lease  towline.Lease
+	due    time.Duration // since the start of the heartbeat
+	every  time.Duration
+	ends   *time.Timer
+	cancel context.CancelCauseFunc
+}
+
+var (
+	errLeaseEnded = errors.New("the lease has ended and was not renewed")
+	errLifetime   = errors.New("the lifetime of the attempt has ended")
+	errStopping   = errors.New("the process is stopping")
+)
+
+func newHeartbeat(e *towline.Engine) *heartbeat {
+	return &heartbeat{e: e, held: map[events.UnitID]*held{}, wake: make(chan struct{}, 1), start: time.Now()}
+}
+
+// hold begins to renew a lease. The context it returns ends when the lease is lost, when its lifetime ends, and when
+// release is called, which must be.
+func (b *heartbeat) hold(ctx context.Context, l towline.Lease) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	lifetime := time.AfterFunc(l.Lifetime, func() { cancel(errLifetime) })
+	h := &held{lease: l, every: l.RenewEvery, cancel: cancel}
+	h.ends = time.AfterFunc(l.ExpiresIn, func() { cancel(errLeaseEnded) })
+	b.mu.Lock()
+	h.due = b.tick(h)
+	b.held[l.Unit.Unit] = h
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	return ctx, func() {
+		lifetime.Stop()
+		h.ends.Stop()
+		b.mu.Lock()
+		if b.held[l.Unit.Unit] == h {
+			delete(b.held, l.Unit.Unit)
+		}
+		b.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// ticksPerRenewal is how finely due times are rounded, so that leases of one time fall together.
+const ticksPerRenewal = 10
+
+func (b *heartbeat) tick(h *held) time.Duration {
+	tick := max(h.every/ticksPerRenewal, time.Millisecond)
+	due := time.Since(b.start) + h.every
+	return (due + tick - 1) / tick * tick
+}
+
+// run renews until ctx ends.
+func (b *heartbeat) run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.wake:
+		case <-timer.C:
+			b.renewDue(ctx)
+		}
+		timer.Reset(b.untilNext())
+	}
+}
+
+const idle = time.Hour
+
+func (b *heartbeat) untilNext() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := idle
+	now := time.Since(b.start)
+	for _, h := range b.held {
+		next = min(next, h.due-now)
+	}
+	return max(next, 0)
+}
+
+// renewDue renews everything that is due, in one transaction. If the store cannot answer, the next tick tries again;
+// until then the leases run on.
+func (b *heartbeat) renewDue(ctx context.Context) {
+	due, leases := b.takeDue()
+	if len(due) == 0 {
+		return
+	}
+	sent := time.Now() // the lease is counted from before the request, so it never ends later here than in the log
+	lost, err := b.e.RenewAll(ctx, leases)
+	if err != nil {
+		b.e.Logger().Warn("leases were not renewed", "leases", len(due), "error", err)
+		return
+	}
+	for i, h := range due {
+		if lost[i] != nil {
+			h.cancel(lost[i])
+			continue
+		}
+		h.ends.Reset(time.Until(sent.Add(b.e.Knobs().Lease)))
+	}
+}
+
+func (b *heartbeat) takeDue() (due []*held, leases []towline.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Since(b.start)
+	for _, h := range b.held {
+		if h.due <= now {
+			h.due = b.tick(h)
+			due = append(due, h)
+			leases = append(leases, h.lease)
+		}
+	}
+	return due, leases
+}

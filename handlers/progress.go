@@ -1,0 +1,64 @@
+package handlers
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+)
+
+// UnitProgress says how far a running unit of this process is.
+type UnitProgress struct {
+	Unit        events.UnitID
+	Alias       string
+	Run         events.RunID
+	Attempt     int
+	Done, Total int64 // Total 0: not known
+	Rows        int   // put so far
+	Since       time.Time
+}
+
+// progress is what providers report. It is in memory only: it costs no write, and dies with the attempt it is about.
+type progress struct {
+	mu    sync.Mutex
+	units map[events.UnitID]*UnitProgress
+}
+
+func (p *progress) begin(l towline.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.units[l.Unit.Unit] = &UnitProgress{
+		Unit: l.Unit.Unit, Alias: l.Unit.Alias, Run: l.Unit.Run, Attempt: l.Unit.Attempt, Since: time.Now(),
+	}
+}
+
+func (p *progress) end(unit events.UnitID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.units, unit)
+}
+
+func (p *progress) report(unit events.UnitID, change func(*UnitProgress)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u, ok := p.units[unit]; ok {
+		change(u)
+	}
+}
+
+// Progress lists the running units of this process, the longest running first.
+func (h *Handlers) Progress() []UnitProgress {
+	h.progress.mu.Lock()
+	defer h.progress.mu.Unlock()
+	out := make([]UnitProgress, 0, len(h.progress.units))
+	for _, u := range h.progress.units {
+		out = append(out, *u)
+	}
+	slices.SortFunc(out, func(a, b UnitProgress) int {
+		return cmp.Or(a.Since.Compare(b.Since), a.Unit.Compare(b.Unit))
+	})
+	return out
+}

@@ -1,0 +1,198 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/transport"
+)
+
+// runSyncUnit claims a unit, lets its provider work, and settles it (spec 10.2). Every duplicate ends at the claim.
+func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
+	turn, err := h.slots.enter(h.intake, n.Unit)
+	if err != nil {
+		return fmt.Errorf("unit %s: %w", n.Unit, err)
+	}
+	lease, err := turn.lease, turn.err
+	if !turn.claimed {
+		lease, err = h.e.Claim(ctx, n.Unit, towline.Worker{Name: h.c.Name})
+	}
+	switch {
+	case errors.Is(err, towline.ErrNotClaimable), errors.Is(err, towline.ErrTooEarly):
+		h.slots.leave()
+		h.e.CountAbsorbed()
+		h.logger.Debug("run_sync_unit", "unit", n.Unit, "result", "skipped", "reason", err)
+		return nil
+	case err != nil:
+		h.slots.leave()
+		return fmt.Errorf("claim unit %s: %w", n.Unit, err)
+	}
+	h.settle(ctx, lease, h.work(lease))
+	return nil
+}
+
+// work runs the provider under the lease and says how the attempt ended. No transaction is open meanwhile (L-10).
+func (h *Handlers) work(l towline.Lease) towline.Settle {
+	ctx, release := h.beat.hold(h.life, l)
+	defer release()
+	h.progress.begin(l)
+	defer h.progress.end(l.Unit.Unit)
+
+	ports, ok := h.c.Ports[l.Sync]
+	if !ok {
+		return towline.Failed{Category: events.Configuration, Text: fmt.Sprintf("sync %q has no provider here", l.Sync)}
+	}
+	u := unitOf(l)
+	writer, err := ports.Sink.Open(ctx, u.Scope())
+	if err != nil {
+		return h.failed(ctx, ports.Sink, nil, sinkError(err))
+	}
+	defer func() {
+		if err := writer.Abort(); err != nil {
+			h.logger.Warn("abort", "unit", l.Unit.Unit, "error", err)
+		}
+	}()
+	result, err := h.sync(ctx, ports.Provider, u, writer)
+	if err == nil {
+		err = commit(ctx, writer)
+	}
+	if err != nil {
+		return h.failed(ctx, ports.Sink, writer, err)
+	}
+	if result.Rows == 0 {
+		result.Rows = writer.Rows()
+	}
+	if len(result.State) == 0 {
+		result.State = writer.Left()
+	}
+	return towline.Completed{Result: result}
+}
+
+// sync calls the provider. A panic in it is a failure like any other (HU-6).
+func (h *Handlers) sync(ctx context.Context, p provider.Provider, u provider.Unit, w sink.Writer) (r provider.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = provider.Fail(events.ProviderError, fmt.Errorf("panic: %v", v))
+		}
+	}()
+	return p.Sync(ctx, u, &guarded{Writer: w, h: h, unit: u.ID})
+}
+
+// commit makes the attempt visible, unless its lease is lost already (HU-5).
+func commit(ctx context.Context, w sink.Writer) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return sinkError(w.Commit(ctx))
+}
+
+// failed says how an attempt that brought an error ends. What our own stop ended is handed back, if its sink would
+// refuse a late write and has taken nothing of this attempt, or if the provider says that it stopped cleanly (U-16).
+func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer, err error) towline.Settle {
+	cause := context.Cause(ctx)
+	stopping := errors.Is(cause, errStopping)
+	untouched := w == nil || !w.Committed()
+	switch {
+	case errors.Is(err, provider.ErrStopped) && untouched:
+		return towline.HandedBack{Reason: "the provider stopped cleanly"}
+	case stopping && untouched && fenced(opener):
+		return towline.HandedBack{Reason: "the process was stopped"}
+	case errors.Is(cause, errLifetime):
+		return towline.Failed{Category: events.Timeout, Text: errLifetime.Error()}
+	}
+	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error()}
+}
+
+func fenced(o sink.Opener) bool {
+	f, ok := o.(sink.Fenced)
+	return ok && f.Fenced()
+}
+
+// settle ends the attempt. If the store cannot take it, it is tried again until the lease ends, and then left to the
+// expiry of the lease (HU-7). The slot goes to the next in line, whose claim shares the transaction.
+func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle) {
+	next := h.slots.next()
+	var err error
+	if next != nil {
+		var lease towline.Lease
+		var claimed error
+		lease, err, claimed = h.e.SettleAndClaim(ctx, l, s, next.unit, towline.Worker{Name: h.c.Name})
+		next.turn <- turn{claimed: true, lease: lease, err: claimed}
+	} else {
+		err = h.e.Settle(ctx, l, s)
+		h.slots.leave()
+	}
+	err = h.again(ctx, l, s, err)
+	switch {
+	case errors.Is(err, towline.ErrLeaseLost):
+		h.logger.Warn("late result, refused", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "reason", err)
+	case errors.Is(err, towline.ErrInvalid):
+		h.logger.Error("result cannot be stored", "unit", l.Unit.Alias, "error", err)
+		_ = h.e.Fail(ctx, l, events.ProviderError, err.Error()) // a fault here is left to the expiry of the lease
+	case err != nil:
+		h.logger.Error("settle failed, left to the expiry of the lease", "unit", l.Unit.Alias, "error", err)
+	}
+}
+
+func (h *Handlers) again(ctx context.Context, l towline.Lease, s towline.Settle, err error) error {
+	const pause = 200 * time.Millisecond
+	deadline := time.Now().Add(h.e.Knobs().Lease)
+	for errors.Is(err, towline.ErrUnavailable) && time.Now().Before(deadline) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-h.life.Done():
+			timer.Stop()
+			return h.e.Settle(ctx, l, s) // once more, then the process ends
+		}
+		err = h.e.Settle(ctx, l, s)
+	}
+	return err
+}
+
+func unitOf(l towline.Lease) provider.Unit {
+	u := l.Unit
+	return provider.Unit{
+		Run: u.Run, ID: u.Unit, Alias: u.Alias, Sync: l.Sync, Source: u.Source, Dataset: u.Dataset, Members: u.Members,
+		Mode: u.Mode, Window: u.Window, Surfaces: u.Surfaces, Fingerprint: u.Fingerprint, Attempt: u.Attempt, Fence: l.Fence,
+		State: l.State, Config: l.Config,
+	}
+}
+
+// guarded is the sink that a provider sees: it stops at a lost lease, gives failures of the destination their category,
+// and reports progress.
+type guarded struct {
+	sink.Writer
+	h    *Handlers
+	unit events.UnitID
+}
+
+func (g *guarded) Put(ctx context.Context, surface, key string, row any) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := g.Writer.Put(ctx, surface, key, row); err != nil {
+		return sinkError(err)
+	}
+	g.h.progress.report(g.unit, func(u *UnitProgress) { u.Rows++ })
+	return nil
+}
+
+func (g *guarded) Progress(done, total int64) {
+	g.h.progress.report(g.unit, func(u *UnitProgress) { u.Done, u.Total = done, total })
+	g.Writer.Progress(done, total)
+}
+
+// sinkError gives a failure of the destination its category; an undeclared surface has its own.
+func sinkError(err error) error {
+	if err == nil || errors.Is(err, sink.ErrUndeclared) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return provider.Fail(events.SinkError, err)
+}

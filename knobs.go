@@ -1,0 +1,185 @@
+package towline
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// Knobs are the values of section 20 of the specification. A zero value means the default that stands beside it.
+type Knobs struct {
+	ReconcileInterval time.Duration // between two passes of the reconciler; 60 s, at least 1 s
+	RepairLimit       int           // decisions of one pass and scan; 100
+	ScanLimit         int           // rows that one scan of a pass reads; 5000
+	Page              int           // rows of one page; 500
+
+	RelayBatch     int           // wakeups claimed at once; 50, at most 1000
+	ClaimTTL       time.Duration // of a claim; 60 s, more than twice the publish timeout
+	PublishTimeout time.Duration // of one publish; 5 s, at least 100 ms
+	BackoffBase    time.Duration // after the first failed publish; 5 s
+	BackoffCap     time.Duration // longest backoff; 5 min
+	MaxAttempts    int           // of one wakeup, then it is parked; 20
+	RedriveAfter   time.Duration // a closed wakeup whose work is still owed is armed again; 60 s, at least the publish timeout
+
+	Countdown         time.Duration // safety net of a run that waits for slots; 60 s, at least 1 s
+	Stale             time.Duration // a dispatched unit that nobody claims is dispatched again; 15 min, at least 1 s
+	NeverStartedAfter time.Duration // and at last given up; 24 h, negative: never
+
+	CapBucket  int                   // units in flight per provider and cost class; 8
+	CapBuckets map[events.Bucket]int // the same for single buckets; nil: CapBucket for all
+	CapRun     int                   // units in flight per run; 16
+	CapEngine  int                   // units in flight; 64
+
+	MaxUnits              int           // of one run; 1000
+	Depth                 time.Duration // how far back a first run reads; 30 d, at least a day
+	BackfillChunk         time.Duration // 7 d, at least a day
+	BackfillChunkWorkItem time.Duration // of a family; 14 d, at least a day
+	HeavyWindow           time.Duration // longest incremental window of a heavy dataset; 7 d
+	WatermarkOverlap      time.Duration // read again before the watermark; 0
+
+	Lease                    time.Duration // of a worker, renewed every third of it; 60 s, at least 1 s
+	MaxLifetime              time.Duration // of one attempt; 1 h, at least the lease
+	ExpiredLeaseMaxRetries   int           // of the shipped policy; 1, negative: none
+	ExpiredLeaseRetryBackoff time.Duration // of the shipped policy; 60 s
+
+	MaxDeliveries  int           // of one in-process message; 10
+	IdempotencyTTL time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
+	ShutdownGrace  time.Duration // running units may finish so long; 20 s, negative: not at all
+	ErrorMaxBytes  int           // of a stored error text; 2000, at least 64
+}
+
+const day = 24 * time.Hour
+
+// withDefaults fills in what is zero.
+func (k Knobs) withDefaults() Knobs {
+	durations := []struct {
+		value *time.Duration
+		def   time.Duration
+	}{
+		{&k.ReconcileInterval, time.Minute}, {&k.ClaimTTL, time.Minute}, {&k.PublishTimeout, 5 * time.Second},
+		{&k.BackoffBase, 5 * time.Second}, {&k.BackoffCap, 5 * time.Minute}, {&k.RedriveAfter, time.Minute},
+		{&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
+		{&k.BackfillChunk, 7 * day}, {&k.BackfillChunkWorkItem, 14 * day}, {&k.HeavyWindow, 7 * day},
+		{&k.Lease, time.Minute}, {&k.MaxLifetime, time.Hour}, {&k.ExpiredLeaseRetryBackoff, time.Minute},
+		{&k.IdempotencyTTL, 7 * day}, {&k.ShutdownGrace, 20 * time.Second},
+	}
+	for _, d := range durations {
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	numbers := []struct {
+		value *int
+		def   int
+	}{
+		{&k.RepairLimit, 100}, {&k.ScanLimit, 5000}, {&k.Page, 500}, {&k.RelayBatch, 50}, {&k.MaxAttempts, 20},
+		{&k.CapBucket, 8}, {&k.CapRun, 16}, {&k.CapEngine, 64}, {&k.MaxUnits, 1000}, {&k.ExpiredLeaseMaxRetries, 1},
+		{&k.MaxDeliveries, 10}, {&k.ErrorMaxBytes, 2000},
+	}
+	for _, n := range numbers {
+		if *n.value == 0 {
+			*n.value = n.def
+		}
+	}
+	return k
+}
+
+// check names the first value that is out of bounds, by its key in the configuration.
+func (k Knobs) check() error {
+	for _, b := range []struct {
+		key  string
+		ok   bool
+		got  any
+		want string
+	}{
+		{"reconcile.interval", k.ReconcileInterval >= time.Second, k.ReconcileInterval, "at least 1s"},
+		{"reconcile.repair_limit", k.RepairLimit >= 1, k.RepairLimit, "at least 1"},
+		{"reconcile.scan_limit", k.ScanLimit >= 1, k.ScanLimit, "at least 1"},
+		{"reconcile.page", k.Page >= 1, k.Page, "at least 1"},
+		{"relay.batch", k.RelayBatch >= 1 && k.RelayBatch <= 1000, k.RelayBatch, "1 to 1000"},
+		{"relay.publish_timeout", k.PublishTimeout >= 100*time.Millisecond, k.PublishTimeout, "at least 100ms"},
+		{"relay.claim_ttl", k.ClaimTTL > 2*k.PublishTimeout, k.ClaimTTL, "more than twice relay.publish_timeout"},
+		{"relay.backoff_base", k.BackoffBase > 0, k.BackoffBase, "more than 0"},
+		{"relay.backoff_cap", k.BackoffCap >= k.BackoffBase, k.BackoffCap, "at least relay.backoff_base"},
+		{"relay.max_attempts", k.MaxAttempts >= 1, k.MaxAttempts, "at least 1"},
+		{"relay.redrive_after", k.RedriveAfter >= k.PublishTimeout, k.RedriveAfter, "at least relay.publish_timeout"},
+		{"dispatch.countdown", k.Countdown >= time.Second, k.Countdown, "at least 1s"},
+		{"dispatch.stale", k.Stale >= time.Second, k.Stale, "at least 1s"},
+		{"cap.bucket", k.CapBucket >= 1, k.CapBucket, "at least 1"},
+		{"cap.run", k.CapRun >= 1, k.CapRun, "at least 1"},
+		{"cap.engine", k.CapEngine >= 1, k.CapEngine, "at least 1"},
+		{"plan.max_units", k.MaxUnits >= 1, k.MaxUnits, "at least 1"},
+		{"plan.depth", k.Depth >= day, k.Depth, "at least a day"},
+		{"plan.backfill_chunk", k.BackfillChunk >= day, k.BackfillChunk, "at least a day"},
+		{"plan.backfill_chunk_work_item", k.BackfillChunkWorkItem >= day, k.BackfillChunkWorkItem, "at least a day"},
+		{"plan.watermark_overlap", k.WatermarkOverlap >= 0, k.WatermarkOverlap, "0 or more"},
+		{"unit.lease", k.Lease >= time.Second, k.Lease, "at least 1s"},
+		{"unit.max_lifetime", k.MaxLifetime >= k.Lease, k.MaxLifetime, "at least unit.lease"},
+		{"unit.expired_lease_retry_backoff", k.ExpiredLeaseRetryBackoff >= 0, k.ExpiredLeaseRetryBackoff, "0 or more"},
+		{"handler.max_deliveries", k.MaxDeliveries >= 1, k.MaxDeliveries, "at least 1"},
+		{"api.idempotency_ttl", k.IdempotencyTTL >= time.Hour, k.IdempotencyTTL, "at least 1h"},
+		{"error.max_bytes", k.ErrorMaxBytes >= 64, k.ErrorMaxBytes, "at least 64"},
+	} {
+		if !b.ok {
+			return fmt.Errorf("%s is %v: want %s", b.key, b.got, b.want)
+		}
+	}
+	for bucket, n := range k.CapBuckets {
+		if n < 1 {
+			return fmt.Errorf("cap.bucket of %s is %d: want at least 1", bucket, n)
+		}
+	}
+	return nil
+}
+
+func (k Knobs) expiredLeaseMaxRetries() int { return max(k.ExpiredLeaseMaxRetries, 0) }
+
+func (k Knobs) neverStarted() events.Span { return events.SpanOf(max(k.NeverStartedAfter, 0)) }
+
+func (k Knobs) capOf(b events.Bucket) int {
+	if n, ok := k.CapBuckets[b]; ok {
+		return n
+	}
+	return k.CapBucket
+}
+
+func (k Knobs) hot() projections.HotKnobs {
+	return projections.HotKnobs{StaleAfter: events.SpanOf(k.Stale), CapEngine: k.CapEngine, CapBucket: k.capOf}
+}
+
+func (k Knobs) windows() decider.WindowKnobs {
+	return decider.WindowKnobs{
+		Depth: k.Depth, Chunk: k.BackfillChunk, ChunkWorkItem: k.BackfillChunkWorkItem, HeavyWindow: k.HeavyWindow,
+		Overlap: k.WatermarkOverlap,
+	}
+}
+
+// Backoff is the wait after a failed publish (O-13).
+func (k Knobs) Backoff() decider.Backoff {
+	return decider.Backoff{Base: events.SpanOf(k.BackoffBase), Cap: events.SpanOf(k.BackoffCap)}
+}
+
+// recorded are the values that decisions of a node depend on, as NodeStarted keeps them (CFG-2).
+func (k Knobs) recorded() json.RawMessage {
+	values := map[string]any{
+		"cap.bucket": k.CapBucket, "cap.run": k.CapRun, "cap.engine": k.CapEngine,
+		"dispatch.stale_us":               k.Stale.Microseconds(),
+		"dispatch.countdown_us":           k.Countdown.Microseconds(),
+		"dispatch.never_started_after_us": k.neverStarted(),
+		"relay.max_attempts":              k.MaxAttempts,
+		"relay.claim_ttl_us":              k.ClaimTTL.Microseconds(),
+		"relay.redrive_after_us":          k.RedriveAfter.Microseconds(),
+	}
+	if len(k.CapBuckets) > 0 {
+		values["cap.buckets"] = k.CapBuckets
+	}
+	b, err := json.Marshal(values) // keys come out sorted
+	if err != nil {
+		panic(fmt.Sprintf("towline: encode knobs: %v", err))
+	}
+	return b
+}

@@ -1,0 +1,257 @@
+package towline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// Worker is who claims a unit.
+type Worker struct {
+	Name   string // for people
+	Remote bool   // over the API: the lease belongs to no incarnation and outlives our restarts (N-5)
+}
+
+// Lease is a worker's right to one attempt of one unit. Times are relative, so that a worker's clock does not matter.
+type Lease struct {
+	Unit       projections.SyncRunUnit // the row after the claim
+	Sync       string
+	Fence      events.Fence    // for sinks
+	Token      events.Token    // the right to renew and to settle; never logged
+	ExpiresIn  time.Duration   // until the lease ends if it is not renewed
+	RenewEvery time.Duration   // a third of the lease
+	Lifetime   time.Duration   // until the absolute end
+	State      json.RawMessage // left by the last success of this source and dataset; nil: none
+	Config     json.RawMessage // of the sync
+}
+
+// Settle says how an attempt ends: Completed, Failed or HandedBack.
+type Settle interface {
+	command(t *Tx, l Lease, run decider.Run) decider.Command
+}
+
+// Completed ends a unit well (U-7).
+type Completed struct{ Result events.Result }
+
+// Failed ends a unit badly, or schedules its next attempt if the run's policy allows it (U-8, U-10).
+type Failed struct {
+	Category events.Category
+	Text     string // it is redacted and cut before it is stored (E-3)
+	Result   events.Result
+}
+
+// HandedBack gives a unit back without using up a retry (U-16).
+type HandedBack struct{ Reason string }
+
+func (s Completed) command(t *Tx, l Lease, run decider.Run) decider.Command {
+	return decider.CompleteUnit{
+		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token, Result: s.Result,
+		Watermarks: t.hot.Watermarks(l.Unit.Source, l.Unit.Members),
+	}
+}
+
+func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
+	return decider.FailUnit{
+		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token, Category: s.Category,
+		Text: CleanText(s.Text, t.e.knobs.ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
+	}
+}
+
+func (s HandedBack) command(t *Tx, l Lease, run decider.Run) decider.Command {
+	return decider.HandBackUnit{
+		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
+		Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes), Backoff: t.e.knobs.Backoff(),
+	}
+}
+
+// Claim takes the only live lease of a unit (U-5). It commits before it returns, so the caller may start to work.
+// Errors: ErrNotClaimable (also a duplicate, and a unit that does not exist), ErrTooEarly, ErrUnavailable.
+func (e *Engine) Claim(ctx context.Context, unit events.UnitID, w Worker) (Lease, error) {
+	var lease Lease
+	var rejected error
+	err := e.Transact(ctx, "", func(tx *Tx) (err error) {
+		lease, rejected, err = tx.claim(unit, w)
+		return err
+	})
+	return lease, errors.Join(err, rejected)
+}
+
+// Complete settles a unit well (U-7). A caller that no longer holds the lease gets ErrLeaseLost, and its result is on
+// record as late (U-19). The settle outlives ctx: a finished result is not lost with its request (L-11).
+// Other errors: ErrInvalid, ErrUnavailable.
+func (e *Engine) Complete(ctx context.Context, l Lease, r events.Result) error {
+	return e.Settle(ctx, l, Completed{r})
+}
+
+// Fail settles a unit badly (U-8), or schedules its next attempt (U-10). Errors as Complete.
+func (e *Engine) Fail(ctx context.Context, l Lease, c events.Category, text string) error {
+	return e.Settle(ctx, l, Failed{Category: c, Text: text})
+}
+
+// Release hands a unit back; no retry is used up (U-16). Errors as Complete.
+func (e *Engine) Release(ctx context.Context, l Lease, reason string) error {
+	return e.Settle(ctx, l, HandedBack{reason})
+}
+
+// Settle ends the attempt of a lease. Errors: ErrLeaseLost, ErrInvalid, ErrUnavailable.
+func (e *Engine) Settle(ctx context.Context, l Lease, s Settle) error {
+	if err := checkSettle(s); err != nil {
+		return err
+	}
+	var rejected error
+	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
+		rejected, err = tx.settle(l, s)
+		return err
+	})
+	return errors.Join(err, rejected)
+}
+
+// SettleAndClaim ends one attempt and claims the next unit of the same worker in one transaction, which halves the
+// commits of a busy worker (U-5). The two are decided apart: a settle that is refused does not undo the claim, nor the
+// other way round. Both errors are as those of Settle and Claim; a fault is in both.
+func (e *Engine) SettleAndClaim(ctx context.Context, l Lease, s Settle, next events.UnitID, w Worker) (lease Lease, settled, claimed error) {
+	if err := checkSettle(s); err != nil {
+		return Lease{}, err, err
+	}
+	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
+		if settled, err = tx.settle(l, s); err != nil {
+			return err
+		}
+		lease, claimed, err = tx.claim(next, w)
+		return err
+	})
+	if err != nil {
+		return Lease{}, err, err
+	}
+	return lease, settled, claimed
+}
+
+// Renew moves the end of the lease (U-6). It writes at most once per third of the lease, however often it is called.
+// ErrLeaseLost: stop, and write nothing more.
+func (e *Engine) Renew(ctx context.Context, l Lease) (Lease, error) {
+	lost, err := e.RenewAll(ctx, []Lease{l})
+	if err != nil {
+		return l, err
+	}
+	if lost[0] != nil {
+		return l, lost[0]
+	}
+	l.ExpiresIn = min(e.knobs.Lease, l.Lifetime)
+	return l, nil
+}
+
+// RenewAll renews the leases of one node that fall due together, in one transaction (HU-3). There is one error per
+// lease: nil, or ErrLeaseLost.
+func (e *Engine) RenewAll(ctx context.Context, leases []Lease) ([]error, error) {
+	var lost []error
+	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) error {
+		lost = make([]error, len(leases))
+		for i, l := range leases {
+			run, err := tx.Run(l.Unit.Run)
+			if err != nil {
+				return err
+			}
+			results, err := tx.Execute(decider.RenewLease{
+				Unit: l.Unit.Unit, At: tx.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
+				Lease: run.Plan.Policy.Lease,
+			})
+			if err != nil {
+				return err
+			}
+			if r := results[0].Rejection; r != nil {
+				lost[i] = r
+			}
+		}
+		return nil
+	})
+	return lost, err
+}
+
+func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
+	u, err := t.Unit(id)
+	if err != nil {
+		return Lease{}, nil, err
+	}
+	run, err := t.Run(u.Plan.Run)
+	if err != nil {
+		return Lease{}, nil, err
+	}
+	if !w.Remote && run.Exists() && !t.e.syncs.knows(run.Plan.Sync, u.Plan) {
+		return Lease{}, &decider.Rejection{Command: "claim_unit", Reason: "its sync, source or dataset is not configured here", Err: ErrNotClaimable}, nil
+	}
+	stale := events.SpanOf(t.e.knobs.Stale)
+	messageGone := t.hot.MessageGone(id)
+	c := decider.ClaimUnit{
+		Unit: id, At: t.now, RunOpen: run.Open(), Token: t.NewToken(), Lease: run.Plan.Policy.Lease,
+		Lifetime: run.Plan.Policy.Lifetime, Remote: w.Remote, Worker: w.Name, StaleAfter: stale, MessageGone: messageGone,
+		SlotFree: true,
+	}
+	if u.Stale(t.now, stale, messageGone) {
+		c.SlotFree = t.hot.Room(u.Plan.Run, t.now).Fits(u.Bucket())
+	}
+	results, err := t.Execute(c)
+	if err != nil {
+		return Lease{}, nil, err
+	}
+	if r := results[0].Rejection; r != nil {
+		return Lease{}, r, nil
+	}
+	lease, err := t.lease(id, run)
+	return lease, nil, err
+}
+
+func (t *Tx) lease(id events.UnitID, run decider.Run) (Lease, error) {
+	u, err := t.Unit(id)
+	if err != nil {
+		return Lease{}, err
+	}
+	l := Lease{
+		Unit: projections.UnitOf(u), Sync: run.Plan.Sync, Fence: events.NewFence(t.hot.Epoch(), u.Claimed), Token: u.Lease.Token,
+		ExpiresIn: u.Lease.ExpiresAt.Sub(t.now).Std(), RenewEvery: run.Plan.Policy.Lease.Std() / 3,
+		Lifetime: u.Lease.EndsAt.Sub(t.now).Std(), Config: t.e.syncs.syncs[run.Plan.Sync].Config,
+	}
+	if t.hot.HasState(u.Plan.Source, u.Plan.Dataset) {
+		l.State, err = t.View().LeftState(u.Plan.Source, u.Plan.Dataset)
+	}
+	return l, err
+}
+
+func (t *Tx) settle(l Lease, s Settle) (rejected, err error) {
+	run, err := t.Run(l.Unit.Run)
+	if err != nil {
+		return nil, err
+	}
+	results, err := t.Execute(s.command(t, l, run))
+	if err != nil {
+		return nil, err
+	}
+	if r := results[0].Rejection; r != nil {
+		return r, nil
+	}
+	return nil, nil
+}
+
+func checkSettle(s Settle) error {
+	c, ok := s.(Completed)
+	if !ok {
+		return nil
+	}
+	for _, part := range []struct {
+		field string
+		json  json.RawMessage
+	}{{"state", c.Result.State}, {"detail", c.Result.Detail}} {
+		if len(part.json) > 0 && !json.Valid(part.json) {
+			return invalid("result."+part.field, "it is not JSON", "")
+		}
+	}
+	if n := len(c.Result.State) + len(c.Result.Detail); n > events.MaxResultBytes {
+		return invalid("result", fmt.Sprintf("state and detail are %d bytes", n), fmt.Sprintf("keep them to %d together", events.MaxResultBytes))
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/transport"
+	"github.com/towline-dev/towline/transport/local"
+)
+
+// Config of one process. Store and Syncs are all that most programs set.
+type Config struct {
+	Store   string // path of the store; made if missing
+	Syncs   []Sync
+	Workers int           // local workers; zero: 4, negative: none
+	Shared  bool          // several processes on one store; false: this process holds it alone, and a restart resumes at once
+	Knobs   towline.Knobs // zero: the defaults
+
+	// Bus is the in-process transport of the local workers; nil: a new one. It is given by programs that put something
+	// between relay and workers, with Routes.
+	Bus *local.Bus
+	// Routes gives kinds another publisher; nil, or a missing kind: the bus.
+	Routes map[events.Kind]transport.Publisher
+
+	Logger  *slog.Logger     // nil: slog.Default()
+	Now     func() time.Time // nil: time.Now
+	Entropy io.Reader        // nil: crypto/rand
+	Version string           // of the program, for the record; empty: not recorded
+	// Unsynced gives up durability across power loss for speed (DUR-2); the start says so.
+	Unsynced bool
+	// AllowNetworkFS opens a store on a network file system, without WAL (DUR-3).
+	AllowNetworkFS bool
+}
+
+// Sync is towline.Sync with its ports.
+type Sync struct {
+	Name         string
+	Sources      []string
+	Datasets     []towline.Dataset
+	Provider     provider.Provider
+	ProviderName string      // in buckets and retry policies; empty: the name of the sync
+	Sink         sink.Opener // nil: sink.Discard
+	PostSync     towline.PostSync
+	OneActiveRun bool
+	Config       json.RawMessage // handed to the provider as it is
+}
+
+func (s Sync) catalogued() towline.Sync {
+	name := s.ProviderName
+	if name == "" {
+		name = s.Name
+	}
+	return towline.Sync{
+		Name: s.Name, Provider: name, Sources: s.Sources, Datasets: s.Datasets, PostSync: s.PostSync,
+		OneActiveRun: s.OneActiveRun, Config: s.Config,
+	}
+}
+
+func (s Sync) check() error {
+	if s.Provider == nil {
+		return fmt.Errorf("sync %q: provider is missing", s.Name)
+	}
+	scripts, ok := s.Sink.(sink.Scripter)
+	for _, t := range s.PostSync.Targets {
+		if t.SQL == "" {
+			return fmt.Errorf("sync %q: post_sync target %q: sql is empty", s.Name, t.Name)
+		}
+		if !ok || scripts == nil {
+			return fmt.Errorf("sync %q: post_sync target %q: its sink runs no SQL", s.Name, t.Name)
+		}
+	}
+	return nil
+}

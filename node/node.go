@@ -1,0 +1,244 @@
+// Package node is one process of Towline: store, engine, relay, handlers and local workers, tied together. It holds no
+// rule. A program embeds Towline with it in a few lines.
+package node
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/handlers"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/relay"
+	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/store/sqlite"
+	"github.com/towline-dev/towline/transport"
+	"github.com/towline-dev/towline/transport/local"
+)
+
+// Node is one running process.
+type Node struct {
+	c        Config
+	store    *sqlite.Store
+	engine   *towline.Engine
+	relay    *relay.Runner
+	handlers *handlers.Handlers
+	bus      *local.Bus
+	logger   *slog.Logger
+}
+
+// Open opens the store, made if missing, and starts an incarnation on it. What a crash left behind has been decided when
+// it returns; what is due is published by Run. No goroutine of the node runs yet.
+func Open(ctx context.Context, c Config) (*Node, error) {
+	n := &Node{c: c, bus: c.Bus, logger: c.Logger}
+	if n.logger == nil {
+		n.logger = slog.Default()
+	}
+	if n.bus == nil {
+		n.bus = local.New(local.Options{MaxDeliveries: c.Knobs.MaxDeliveries, Logger: n.logger})
+	}
+	syncs, ports, err := catalogue(c.Syncs)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	clock := towline.NewClock(c.Now)
+	durability := "full"
+	if c.Unsynced {
+		durability = "normal"
+		n.logger.Warn("the store syncs less: after a power loss, accepted runs may be missing and a post_sync may be sent twice")
+	}
+	n.store, err = sqlite.Open(ctx, c.Store, sqlite.Options{
+		Shared: c.Shared, Now: clock.Now, Synchronous: durability, AllowNetworkFS: c.AllowNetworkFS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := n.assemble(ctx, syncs, ports, clock); err != nil {
+		return nil, errors.Join(err, n.store.Close())
+	}
+	return n, nil
+}
+
+func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[string]handlers.Ports, clock *towline.Clock) (err error) {
+	host, _ := os.Hostname() // only for people to read
+	n.engine, err = towline.Open(ctx, n.store, towline.Config{
+		Syncs: syncs, Knobs: n.c.Knobs, Lister: lister{n.c.Syncs}, Clock: clock, Entropy: n.c.Entropy, Version: n.c.Version,
+		Host: host, PID: os.Getpid(), Logger: n.logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.handlers = handlers.New(n.engine, handlers.Config{Ports: ports, Workers: n.workers(), Name: host})
+	n.relay, err = relay.New(n.engine, n.route)
+	return err
+}
+
+func catalogue(configured []Sync) ([]towline.Sync, map[string]handlers.Ports, error) {
+	var syncs []towline.Sync
+	ports := map[string]handlers.Ports{}
+	for _, s := range configured {
+		if err := s.check(); err != nil {
+			return nil, nil, err
+		}
+		syncs = append(syncs, s.catalogued())
+		ports[s.Name] = handlers.Ports{Provider: s.Provider, Sink: s.Sink}
+		if s.Sink == nil {
+			ports[s.Name] = handlers.Ports{Provider: s.Provider, Sink: sink.Discard}
+		}
+	}
+	return syncs, ports, nil
+}
+
+func (n *Node) workers() int { return cmp.Or(n.c.Workers, defaultWorkers) }
+
+const defaultWorkers = 4
+
+func (n *Node) route(k events.Kind) transport.Publisher {
+	if p, ok := n.c.Routes[k]; ok && p != nil {
+		return p
+	}
+	return n.bus
+}
+
+// Engine is what plans, waits and answers questions.
+func (n *Node) Engine() *towline.Engine { return n.engine }
+
+// DB opens the same file for the application's own tables, with our DSN: WAL, full sync, immediate. A transaction
+// longer than 5 s stalls the engine.
+func (n *Node) DB() *sql.DB { return n.store.DB() }
+
+// Nudge says that a commit through DB has made something due; without it the next pass finds it.
+func (n *Node) Nudge() { n.engine.Nudge() }
+
+// Progress lists the units that run in this process.
+func (n *Node) Progress() []handlers.UnitProgress { return n.handlers.Progress() }
+
+// Run works until ctx ends, then stops cleanly: intake first, running units finish within the grace or are handed back,
+// claims are settled, NodeStopped is the last word, and the store is closed (N-6). nil after a clean stop.
+func (n *Node) Run(ctx context.Context) error {
+	router, err := n.consumers()
+	if err != nil {
+		return errors.Join(err, n.store.Close())
+	}
+	// The parts outlive ctx: a stop has an order.
+	parts, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	group, failed := errgroup.WithContext(parts)
+	beat, endBeat := context.WithCancel(parts)
+	group.Go(func() error { return n.handlers.Run(beat) })
+	relaying, endRelay := context.WithCancel(parts)
+	group.Go(func() error { return n.relay.Run(relaying) })
+	if router != nil {
+		group.Go(func() error { return router.Run(parts) })
+	}
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	n.stopWork(router)
+	endRelay()
+	endBeat()
+	end()
+	err = group.Wait()
+	return errors.Join(err, n.Close())
+}
+
+// consumers puts the handlers onto a router over the bus; nil without local workers.
+func (n *Node) consumers() (*message.Router, error) {
+	if n.workers() < 0 {
+		return nil, nil
+	}
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout}, transport.Logger(n.logger))
+	if err != nil {
+		return nil, fmt.Errorf("router: %w", err)
+	}
+	n.handlers.Register(router, func(k events.Kind) message.Subscriber {
+		if k == events.KindUnit {
+			return n.bus.Subscriber(2 * n.workers()) // as many wait in line as work, so that a slot is handed over
+		}
+		return n.bus.Subscriber(engineLanes)
+	})
+	return router, nil
+}
+
+const (
+	engineLanes  = 8 // messages of one engine kind in work at once
+	closeTimeout = time.Minute
+)
+
+// stopWork ends the intake and gives running units their grace.
+func (n *Node) stopWork(router *message.Router) {
+	n.handlers.Drain()
+	grace := time.AfterFunc(max(n.engine.Knobs().ShutdownGrace, 0), n.handlers.Stop)
+	defer grace.Stop()
+	if router == nil {
+		return
+	}
+	if err := router.Close(); err != nil {
+		n.logger.Error("stop handlers", "error", err)
+	}
+	n.handlers.Stop()
+}
+
+// Close writes NodeStopped and closes the store. Run does it; a program that never runs the node calls it itself.
+func (n *Node) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	_ = n.bus.Close() // it cannot fail
+	return errors.Join(n.engine.Stop(ctx, "stopped"), n.store.Close())
+}
+
+const stopTimeout = 10 * time.Second
+
+// Verify folds the log by itself, in a scratch store beside it, and compares every view with it (I-26).
+func (n *Node) Verify(ctx context.Context) (towline.Verification, error) {
+	dir, err := os.MkdirTemp("", "towline-verify-")
+	if err != nil {
+		return towline.Verification{}, fmt.Errorf("scratch folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	scratch, err := sqlite.Open(ctx, dir+"/scratch.db", sqlite.Options{Synchronous: "normal"})
+	if err != nil {
+		return towline.Verification{}, fmt.Errorf("scratch store: %w", err)
+	}
+	v, err := n.engine.Verify(ctx, scratch)
+	return v, errors.Join(err, scratch.Close())
+}
+
+// lister asks the providers of the configured syncs for their periods (P-12).
+type lister struct{ syncs []Sync }
+
+func (l lister) Periods(ctx context.Context, sync, source, dataset string, c events.Calendar) ([]decider.Period, bool, error) {
+	for _, s := range l.syncs {
+		lists, ok := s.Provider.(provider.Lister)
+		if s.Name != sync || !ok {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
+		periods, err := lists.Periods(ctx, source, dataset, c, s.Config)
+		if err != nil {
+			return nil, true, &towline.ListError{Category: provider.CategoryOf(err), Err: err}
+		}
+		out := make([]decider.Period, len(periods))
+		for i, p := range periods {
+			out[i] = decider.Period{Window: p.Window, Fingerprint: p.Fingerprint}
+		}
+		return out, true, nil
+	}
+	return nil, false, nil
+}
+
+// listTimeout bounds the listing of one dataset of a source.
+const listTimeout = 2 * time.Minute

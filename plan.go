@@ -1,0 +1,351 @@
+package towline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// RunSpec is a request for a run (P-1).
+type RunSpec struct {
+	Sync     string
+	Mode     events.Mode // Incremental (zero), Backfill or FullResync
+	Sources  []string    // nil: all that are enabled; empty but not nil: none
+	Datasets []string    // the same
+	Since    time.Time   // inclusive; zero: not given. Backfill needs both ends
+	Before   time.Time   // exclusive; zero: not given
+	Key      string      // idempotency key, its scope is the sync; empty: none
+	By       Actor       // zero: the node itself
+}
+
+// Actor is who asks, and why.
+type Actor struct{ Name, Reason string }
+
+// Planned is an accepted request.
+type Planned struct {
+	Job      events.JobID
+	Run      events.RunID
+	Units    int
+	LeftOut  []events.LeftOut // sources that could not be listed, and why (P-12)
+	Replayed bool             // the key was known: this is the first job and run, and nothing was written
+}
+
+// Unavailable is the reason of a source that is left out because it is gone (P-12).
+const Unavailable = "unavailable"
+
+// Plan accepts a request: its job, its run, all its units and the first wakeup are committed together or not at all
+// (R-1, P-6). It publishes nothing; the commit nudges the relay.
+//
+// The same key with the same request returns the first run. Errors, each of which has written nothing: *RequestError
+// (which is ErrInvalid or ErrNotFound), *PlanTooLargeError, *RunExistsError, ErrKeyReused, ErrUnavailable.
+func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
+	req, err := e.request(spec)
+	if err != nil {
+		return Planned{}, err
+	}
+	if spec.Key != "" { // a known key needs no listing
+		known, found, err := e.replay(ctx, req)
+		if err != nil || found {
+			return known, err
+		}
+	}
+	listed, err := e.list(ctx, req)
+	if err != nil {
+		return Planned{}, err
+	}
+	var planned Planned
+	err = e.Transact(ctx, spec.By.Name, func(tx *Tx) (err error) {
+		planned, err = tx.plan(req, listed)
+		return err
+	})
+	return planned, err
+}
+
+// request is a RunSpec that has been checked against the catalogue.
+type request struct {
+	spec        RunSpec
+	sync        Sync
+	sources     []string
+	datasets    []Dataset
+	fingerprint string
+}
+
+func (e *Engine) request(spec RunSpec) (request, error) {
+	sync, ok := e.syncs.syncs[spec.Sync]
+	if !ok {
+		return request{}, &RequestError{Field: "sync", Problem: fmt.Sprintf("there is no sync %q", spec.Sync), Kind: ErrNotFound}
+	}
+	if spec.Mode == "" {
+		spec.Mode = Incremental
+	}
+	if err := spec.check(); err != nil {
+		return request{}, err
+	}
+	req := request{spec: spec, sync: sync, sources: sync.Sources, datasets: sync.Datasets}
+	if spec.Sources != nil {
+		req.sources = spec.Sources
+		for i, s := range spec.Sources {
+			if !slices.Contains(sync.Sources, s) {
+				return req, &RequestError{Field: "sources", Problem: fmt.Sprintf("sync %q has no source %q", spec.Sync, s), Kind: ErrNotFound}
+			}
+			if slices.Contains(spec.Sources[:i], s) {
+				return req, invalid("sources", fmt.Sprintf("%q stands twice", s), "name it once")
+			}
+		}
+	}
+	if spec.Datasets != nil {
+		req.datasets = nil
+		for i, name := range spec.Datasets {
+			j := slices.IndexFunc(sync.Datasets, func(d Dataset) bool { return d.Name == name })
+			if j < 0 {
+				return req, invalid("datasets", fmt.Sprintf("sync %q has no dataset %q", spec.Sync, name), "")
+			}
+			if slices.Contains(spec.Datasets[:i], name) {
+				return req, invalid("datasets", fmt.Sprintf("%q stands twice", name), "name it once")
+			}
+			req.datasets = append(req.datasets, sync.Datasets[j])
+		}
+	}
+	req.fingerprint = spec.fingerprint()
+	return req, nil
+}
+
+func invalid(field, problem, fix string) error {
+	return &RequestError{Field: field, Problem: problem, Fix: fix, Kind: ErrInvalid}
+}
+
+// maxKeyBytes bounds an idempotency key.
+const maxKeyBytes = 200
+
+func (s RunSpec) check() error {
+	farthest := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	for _, b := range []struct {
+		field string
+		t     time.Time
+	}{{"since", s.Since}, {"before", s.Before}} {
+		if !b.t.IsZero() && (b.t.Before(time.Unix(0, 0)) || b.t.After(farthest)) {
+			return invalid(b.field, b.t.UTC().Format(time.RFC3339)+" is out of range", "give a time from 1970 to 9999")
+		}
+	}
+	switch s.Mode {
+	case Incremental, FullResync:
+		if !s.Since.IsZero() {
+			return invalid("since", "only a backfill has a start", "leave it out, or use mode backfill")
+		}
+	case Backfill:
+		if s.Since.IsZero() || s.Before.IsZero() {
+			return invalid("since", "a backfill needs both ends of its range", "give since and before")
+		}
+		if !s.Since.Before(s.Before) {
+			return invalid("since", "it is not earlier than before", "swap the two, or widen the range")
+		}
+	default:
+		return invalid("mode", fmt.Sprintf("%q is no mode", s.Mode), "use incremental, backfill or full_resync")
+	}
+	if len(s.Key) > maxKeyBytes {
+		return invalid("key", fmt.Sprintf("%d bytes are too many", len(s.Key)), fmt.Sprintf("use at most %d", maxKeyBytes))
+	}
+	return nil
+}
+
+// fingerprint is taken over a canonical form: the order of names does not matter, nil and empty do (P-11).
+func (s RunSpec) fingerprint() string {
+	sorted := func(l []string) []string {
+		l = slices.Clone(l)
+		slices.Sort(l)
+		return l
+	}
+	b, err := json.Marshal(struct {
+		Sync, Mode        string
+		Sources, Datasets []string
+		Since, Before     events.Micros
+	}{s.Sync, string(s.Mode), sorted(s.Sources), sorted(s.Datasets), events.MicrosOf(s.Since), events.MicrosOf(s.Before)})
+	if err != nil {
+		panic(fmt.Sprintf("towline: encode request: %v", err))
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+func (s RunSpec) selection() events.Selection {
+	return events.Selection{
+		Sources: s.Sources, Datasets: s.Datasets, Since: events.MicrosOf(s.Since), Before: events.MicrosOf(s.Before),
+	}
+}
+
+func (s RunSpec) trigger() events.Trigger {
+	if s.Mode == Backfill {
+		return events.TriggerBackfill
+	}
+	return events.TriggerManual
+}
+
+// replay looks a key up before anything is listed. The transaction of the plan looks again.
+func (e *Engine) replay(ctx context.Context, req request) (known Planned, found bool, err error) {
+	err = e.View(ctx, func(v projections.View) (err error) {
+		known, found, err = e.keyed(v, req, e.Now())
+		return err
+	})
+	return known, found, err
+}
+
+func (e *Engine) keyed(v projections.View, req request, now events.Micros) (Planned, bool, error) {
+	if req.spec.Key == "" {
+		return Planned{}, false, nil
+	}
+	since := now.Add(-events.SpanOf(e.knobs.IdempotencyTTL))
+	job, run, fingerprint, found, err := v.KeyedJob(req.sync.Name, req.spec.Key, since)
+	if err != nil || !found {
+		return Planned{}, false, err
+	}
+	if fingerprint != req.fingerprint {
+		return Planned{}, false, fmt.Errorf("key %q of sync %q: %w", req.spec.Key, req.sync.Name, ErrKeyReused)
+	}
+	row, ok, err := v.Run(run)
+	if err != nil || !ok {
+		return Planned{}, false, err
+	}
+	return Planned{Job: job, Run: run, Units: row.Total, LeftOut: row.LeftOut, Replayed: true}, true, nil
+}
+
+// listing is what providers listed before the plan (P-12).
+type listing struct {
+	sources []string // those that could be listed
+	leftOut []events.LeftOut
+	periods map[[2]string][]decider.Period
+}
+
+func (e *Engine) list(ctx context.Context, req request) (listing, error) {
+	l := listing{periods: map[[2]string][]decider.Period{}}
+	for _, source := range req.sources {
+		reason, err := e.listSource(ctx, req, source, l.periods)
+		if err != nil {
+			return l, err
+		}
+		if reason == "" {
+			l.sources = append(l.sources, source)
+			continue
+		}
+		l.leftOut = append(l.leftOut, events.LeftOut{Source: source, Reason: reason})
+	}
+	if len(l.sources) == 0 && len(l.leftOut) > 0 {
+		first := l.leftOut[0]
+		return l, invalid("sources", fmt.Sprintf("no source could be listed, %q is %s", first.Source, first.Reason), "")
+	}
+	return l, nil
+}
+
+// listSource lists the calendar datasets of a source. The reason says why the source must be left out.
+func (e *Engine) listSource(ctx context.Context, req request, source string, into map[[2]string][]decider.Period) (reason string, err error) {
+	if e.lister == nil {
+		return "", nil
+	}
+	for _, d := range req.datasets {
+		if d.Window == "" {
+			continue
+		}
+		periods, listed, err := e.lister.Periods(ctx, req.sync.Name, source, d.Name, d.Window)
+		var failed *ListError
+		switch {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case errors.As(err, &failed) && failed.Category == events.NotFound:
+			return Unavailable, nil
+		case errors.As(err, &failed):
+			return string(failed.Category), nil
+		case err != nil:
+			return string(events.ProviderError), nil
+		case listed:
+			into[[2]string{source, d.Name}] = periods
+		}
+	}
+	return "", nil
+}
+
+// plan decides the request in one transaction: the job first, so that a refusal of any step leaves no job either.
+func (t *Tx) plan(req request, l listing) (Planned, error) {
+	if known, found, err := t.e.keyed(t.View(), req, t.now); err != nil || found {
+		return known, err
+	}
+	if req.sync.OneActiveRun {
+		open, exists, err := t.View().OpenRunOf(req.sync.Name)
+		if err != nil {
+			return Planned{}, err
+		}
+		if exists {
+			return Planned{}, &RunExistsError{Sync: req.sync.Name, Run: open}
+		}
+	}
+	units, err := t.decompose(req, l)
+	if err != nil {
+		return Planned{}, err
+	}
+	p := Planned{
+		Job: events.JobID(t.e.mem.newULID(t.now)), Run: events.RunID(t.e.mem.newULID(t.now)), Units: len(units), LeftOut: l.leftOut,
+	}
+	if _, err := t.Execute(t.planCommands(req, p, units)...); err != nil {
+		return Planned{}, err
+	}
+	return p, nil
+}
+
+func (t *Tx) planCommands(req request, p Planned, units []events.UnitPlanned) []decider.Command {
+	spec := req.spec
+	cmds := make([]decider.Command, 0, len(units)+4)
+	cmds = append(cmds,
+		decider.OpenJob{Job: p.Job, Opened: events.JobOpened{
+			Trigger: spec.trigger(), Actor: spec.By.Name, Reason: spec.By.Reason, Sync: spec.Sync, IdempotencyKey: spec.Key,
+			RequestFingerprint: req.fingerprint,
+		}},
+		decider.PlanRun{Run: p.Run, Plan: events.RunPlanned{
+			Job: p.Job, Sync: spec.Sync, TriggeredBy: spec.trigger(), Mode: spec.Mode, Selection: spec.selection(),
+			LeftOut: p.LeftOut, TotalUnits: len(units), Policy: req.sync.policy(t.e.knobs),
+		}})
+	for _, u := range units {
+		u.Run = p.Run
+		cmds = append(cmds, decider.PlanUnit{Unit: events.UnitID(t.e.mem.newULID(t.now)), Plan: u})
+	}
+	if len(units) > 0 {
+		cmds = append(cmds, decider.ArmWakeup{
+			Owner: p.Run, Kind: events.KindDispatch, At: t.now, Cause: events.ArmPlanned, New: true,
+		})
+	}
+	return append(cmds, decider.LinkJob{Job: p.Job, Run: p.Run})
+}
+
+func (t *Tx) decompose(req request, l listing) ([]events.UnitPlanned, error) {
+	var fault error
+	in := decider.PlanInput{
+		Now: t.now.Time(), Mode: req.spec.Mode, Since: req.spec.Since, Before: req.spec.Before, Provider: req.sync.Provider,
+		Sources: l.sources, Knobs: t.e.knobs.windows(), MaxUnits: t.e.knobs.MaxUnits,
+		Watermark: func(source, dataset string) time.Time {
+			for _, w := range t.hot.Watermarks(source, []string{dataset}) {
+				return w.At.Time()
+			}
+			return time.Time{}
+		},
+		Listed: func(source, dataset string) ([]decider.Period, bool) {
+			periods, ok := l.periods[[2]string{source, dataset}]
+			return periods, ok
+		},
+		Covered: func(source, dataset string) []decider.Period {
+			periods, err := t.View().Covered(source, dataset)
+			fault = errors.Join(fault, err)
+			return periods
+		},
+	}
+	for _, d := range req.datasets {
+		in.Datasets = append(in.Datasets, d.forPlan())
+	}
+	units, err := decider.Decompose(in)
+	return units, errors.Join(fault, err)
+}

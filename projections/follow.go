@@ -1,0 +1,123 @@
+package projections
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// follower is a projection and how far it has read.
+type follower struct {
+	p        Projection
+	position events.Position
+}
+
+// followPage bounds how many events are held at once.
+const followPage = 1000
+
+// catchUp applies the log from the position of the furthest behind to the head.
+func catchUp(tx store.Tx, fs []*follower) error {
+	head, _, err := tx.Head()
+	if err != nil {
+		return err
+	}
+	from := head
+	for _, f := range fs {
+		from = min(from, f.position)
+	}
+	folds := newFolder(tx.Stream)
+	for from < head {
+		page, err := tx.After(from, followPage)
+		if err != nil {
+			return fmt.Errorf("read the log behind %d: %w", from, err)
+		}
+		if len(page) == 0 {
+			return fmt.Errorf("log ends at %d, its head is %d", from, head)
+		}
+		for _, e := range page {
+			before, after, err := folds.step(e)
+			if err != nil {
+				return err
+			}
+			for _, f := range fs {
+				if e.Position <= f.position {
+					continue
+				}
+				if err := f.p.Apply(tx, e, before, after); err != nil {
+					return fmt.Errorf("apply position %d to %s: %w", e.Position, f.p.Name(), err)
+				}
+			}
+			from = e.Position
+		}
+	}
+	return Checkpoint(tx, head)
+}
+
+// folder folds many streams at once. What has ended is forgotten, and what was not used for long is too; both are read
+// again if they are asked for, so memory does not grow with the log.
+type folder struct {
+	stream func(events.StreamID) ([]events.Envelope, error)
+	states *simplelru.LRU[events.StreamID, decider.State]
+}
+
+const foldedStreams = 65_536
+
+func newFolder(stream func(events.StreamID) ([]events.Envelope, error)) *folder {
+	states, err := simplelru.NewLRU[events.StreamID, decider.State](foldedStreams, nil)
+	if err != nil {
+		panic(fmt.Sprintf("projections: fold cache: %v", err)) // only a size below 1 is refused
+	}
+	return &folder{stream: stream, states: states}
+}
+
+func (f *folder) step(e events.Envelope) (before, after decider.State, err error) {
+	before, known := f.states.Get(e.Stream)
+	switch {
+	case known:
+	case e.Version == 1:
+		before = decider.Zero(e.Stream)
+	default:
+		if before, err = f.load(e.Stream, e.Version-1); err != nil {
+			return nil, nil, err
+		}
+	}
+	after = decider.Evolve(before, e)
+	if Ended(after) {
+		f.states.Remove(e.Stream)
+	} else {
+		f.states.Add(e.Stream, after)
+	}
+	return before, after, nil
+}
+
+func (f *folder) load(id events.StreamID, upTo events.Version) (decider.State, error) {
+	history, err := f.stream(id)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", id, err)
+	}
+	if len(history) < int(upTo) {
+		return nil, fmt.Errorf("stream %s has %d events, want %d", id, len(history), upTo)
+	}
+	return decider.Fold(id, history[:upTo]), nil
+}
+
+// Ended reports a state that is not expected to change again.
+func Ended(s decider.State) bool {
+	switch s := s.(type) {
+	case decider.Run:
+		return s.Exists() && !s.Open()
+	case decider.Unit:
+		return s.Exists() && !s.Open()
+	case decider.Register:
+		return false // an idle register is armed again and again while its run is open
+	case decider.Job:
+		return s.ClosedAt != 0
+	case decider.Node:
+		return s.StoppedAt != 0
+	}
+	return true
+}

@@ -1,0 +1,264 @@
+package projections
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+)
+
+// OpenUnits counts the units of a run that have not ended (U-21). A run that is not open has none.
+func (h *Hot) OpenUnits(run events.RunID) int {
+	if r, ok := h.runs[run]; ok {
+		return r.open
+	}
+	return 0
+}
+
+// Counts says how the ended units of an open run ended.
+func (h *Hot) Counts(run events.RunID) events.Counts {
+	if r, ok := h.runs[run]; ok {
+		return r.counts
+	}
+	return events.Counts{}
+}
+
+// Mode is the post_sync mode that an open run has frozen.
+func (h *Hot) Mode(run events.RunID) events.DeliveryMode {
+	if r, ok := h.runs[run]; ok {
+		return r.mode
+	}
+	return ""
+}
+
+// WaitingFor lists the planned work items of a source in a run, by ordinal (U-13).
+func (h *Hot) WaitingFor(run events.RunID, source string) []events.UnitID {
+	r, ok := h.runs[run]
+	if !ok {
+		return nil
+	}
+	var out []events.UnitID
+	for _, u := range r.workItems {
+		if u.source == source && u.status == events.UnitIsPlanned {
+			out = append(out, u.id)
+		}
+	}
+	return out
+}
+
+// Room is what the three caps leave for a run at now (B-1, B-2).
+func (h *Hot) Room(run events.RunID, now events.Micros) decider.Room {
+	h.settle(now)
+	room := decider.Room{Engine: h.knobs.CapEngine - h.flight.live, Bucket: h.bucketRoom}
+	if r, ok := h.runs[run]; ok {
+		room.Run = r.cap - r.inFlight
+	}
+	return room
+}
+
+func (h *Hot) bucketRoom(b events.Bucket) int {
+	free := h.knobs.CapBucket(b)
+	if known, ok := h.buckets[b]; ok {
+		free -= known.inFlight
+	}
+	return free
+}
+
+// Waiting is what a run has to offer for dispatch at now (HD-3).
+func (h *Hot) Waiting(run events.RunID, now events.Micros) decider.Waiting {
+	h.settle(now)
+	r, ok := h.runs[run]
+	if !ok {
+		return decider.Waiting{Planned: func(func(decider.Candidate) bool) {}}
+	}
+	w := decider.Waiting{Planned: candidates(r.plannedUnits())}
+	for _, u := range r.busy {
+		if u.dead && u.status == events.UnitIsDispatching {
+			c := u.candidate()
+			c.MessageGone = h.messageGone(u)
+			w.Stale = append(w.Stale, c)
+		}
+	}
+	for _, u := range r.retries {
+		if u.availableAt <= now {
+			w.Retries = append(w.Retries, u.candidate())
+		}
+	}
+	return w
+}
+
+func candidates(units iter.Seq[*hotUnit]) iter.Seq[decider.Candidate] {
+	return func(yield func(decider.Candidate) bool) {
+		for u := range units {
+			if !yield(u.candidate()) {
+				return
+			}
+		}
+	}
+}
+
+func (u *hotUnit) candidate() decider.Candidate {
+	return decider.Candidate{
+		Unit: u.id, Ordinal: u.ordinal, Bucket: u.live.bucket, AvailableAt: u.availableAt, Dispatches: u.dispatches,
+		FirstDispatchedAt: u.firstDispatched,
+	}
+}
+
+// NextRetry is the earliest available_at that lies ahead of now in a run; zero: none.
+func (h *Hot) NextRetry(run events.RunID, now events.Micros) events.Micros {
+	next := events.Micros(0)
+	if r, ok := h.runs[run]; ok {
+		for _, u := range r.retries {
+			if u.availableAt > now {
+				next = events.Earliest(next, u.availableAt)
+			}
+		}
+	}
+	return next
+}
+
+// OldestWithRoom is the oldest open run, other than one, of which a free slot lets a unit in (B-6).
+func (h *Hot) OldestWithRoom(except events.RunID, now events.Micros) (events.RunID, bool) {
+	h.settle(now)
+	if h.flight.live >= h.knobs.CapEngine || !h.anybodyWaits() {
+		return events.RunID{}, false
+	}
+	for _, r := range h.order {
+		if r.id != except && h.fits(r, now) {
+			return r.id, true
+		}
+	}
+	return events.RunID{}, false
+}
+
+// Fits reports that a free slot lets a unit of the run in.
+func (h *Hot) Fits(run events.RunID, now events.Micros) bool {
+	h.settle(now)
+	r, ok := h.runs[run]
+	return ok && h.fits(r, now)
+}
+
+// anybodyWaits is a cheap look before the runs are walked: in the usual state every bucket that has units waiting is
+// full, or none waits at all.
+func (h *Hot) anybodyWaits() bool {
+	for name, b := range h.buckets { // no order: any will do
+		if b.planned+b.retrying+b.dead > 0 && h.bucketRoom(name) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *Hot) fits(r *hotRun, now events.Micros) bool {
+	if r.inFlight >= r.cap || h.flight.live >= h.knobs.CapEngine {
+		return false
+	}
+	for _, u := range r.busy {
+		if u.dead && u.status == events.UnitIsDispatching && h.bucketRoom(u.live.bucket) > 0 {
+			return true
+		}
+	}
+	for _, u := range r.retries {
+		if u.availableAt <= now && h.bucketRoom(u.live.bucket) > 0 {
+			return true
+		}
+	}
+	for u := range r.plannedUnits() {
+		if h.bucketRoom(u.live.bucket) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Announced lists the units that wakeup n of run_sync_unit expands to, by ordinal: still dispatching, and announced
+// behind the last closed number (K-1).
+func (h *Hot) Announced(run events.RunID, n int) []Announced {
+	r, ok := h.runs[run]
+	if !ok {
+		return nil
+	}
+	var out []Announced
+	for _, u := range r.busy {
+		if u.status == events.UnitIsDispatching && u.wakeup > r.announcer.Closed && u.wakeup <= n {
+			out = append(out, Announced{Unit: u.id, Attempt: u.attempt + 1, ordinal: u.ordinal})
+		}
+	}
+	slices.SortFunc(out, func(a, b Announced) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	return out
+}
+
+// Announced is a unit that a wakeup invites somebody to claim.
+type Announced struct {
+	Unit    events.UnitID
+	Attempt int // that the claim would open
+	ordinal int
+}
+
+// Owing is what an open run owes at now. Announced counts the expansion of the run_sync_unit wakeup n.
+func (h *Hot) Owing(run decider.Run, n int, now events.Micros) decider.Owing {
+	o := decider.Owing{
+		RunOpen: run.Open(), RunTerminal: run.Status.Terminal(), PostSync: run.PostSyncOwed, OpenUnits: h.OpenUnits(run.ID),
+	}
+	r, ok := h.runs[run.ID]
+	if !ok {
+		return o
+	}
+	o.Announced = len(h.Announced(run.ID, n))
+	o.Dispatchable = h.dispatchable(r, now)
+	return o
+}
+
+// dispatchable is the state half of fits: something could be dispatched, whether or not there is room.
+func (h *Hot) dispatchable(r *hotRun, now events.Micros) bool {
+	h.settle(now)
+	for _, u := range r.busy {
+		if u.dead && u.status == events.UnitIsDispatching {
+			return true
+		}
+	}
+	for _, u := range r.retries {
+		if u.availableAt <= now {
+			return true
+		}
+	}
+	for range r.plannedUnits() {
+		return true
+	}
+	return false
+}
+
+// MessageGone reports a dispatching unit whose message lived in an incarnation that is gone (N-3).
+func (h *Hot) MessageGone(id events.UnitID) bool {
+	u, ok := h.units[id]
+	return ok && u.status == events.UnitIsDispatching && h.messageGone(u)
+}
+
+// Watermarks are those in force for the datasets of a source.
+func (h *Hot) Watermarks(source string, datasets []string) []events.Watermark {
+	var out []events.Watermark
+	for _, d := range datasets {
+		if at, ok := h.watermarks[place{source, d}]; ok {
+			out = append(out, events.Watermark{Source: source, Dataset: d, At: at})
+		}
+	}
+	return out
+}
+
+// HasState reports that the last success of a source and dataset has left a state for the next.
+func (h *Hot) HasState(source, dataset string) bool { return h.left[place{source, dataset}] }
+
+// GoneDispatches counts the dispatching units whose message is gone, for the record of a boot recovery.
+func (h *Hot) GoneDispatches() int {
+	n := 0
+	for _, r := range h.order {
+		for _, u := range r.busy {
+			if u.status == events.UnitIsDispatching && h.messageGone(u) {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,234 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// LoadHot reads the hot view from the tables, which must be at the head of the log.
+func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
+	h := NewHot(k)
+	head, _, err := tx.Head()
+	if err != nil {
+		return nil, err
+	}
+	h.position = head
+	if err := h.loadNodes(tx); err != nil {
+		return nil, err
+	}
+	if err := h.loadRuns(tx, `r.status IN ('planned', 'dispatching')`); err != nil {
+		return nil, err
+	}
+	return h, h.loadPlaces(tx)
+}
+
+// Reload reads what another process has changed: the runs it touched, the watermarks and the incarnations. The tables
+// are at the head, because every process keeps them there in its own transactions.
+func (h *Hot) Reload(tx store.ReadTx, runs []events.RunID) error {
+	head, _, err := tx.Head()
+	if err != nil {
+		return err
+	}
+	for _, id := range runs {
+		h.discard(id)
+		if err := h.loadRuns(tx, `r.status IN ('planned', 'dispatching') AND r.run_id = $1`, id[:]); err != nil {
+			return err
+		}
+	}
+	if err := h.loadNodes(tx); err != nil {
+		return err
+	}
+	h.judgeAll()
+	h.position = head
+	return h.loadPlaces(tx)
+}
+
+// discard takes a run out with everything that it holds.
+func (h *Hot) discard(id events.RunID) {
+	r, ok := h.runs[id]
+	if !ok {
+		return
+	}
+	for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
+		for _, u := range tier {
+			h.remove(r, u, u.live)
+		}
+	}
+	h.endRun(id)
+	h.Forget()
+}
+
+func (h *Hot) loadNodes(tx store.ReadTx) error {
+	alive, err := NewView(tx).AliveNodes()
+	if err != nil {
+		return err
+	}
+	clear(h.alive)
+	for _, n := range alive {
+		h.alive[n.Incarnation] = n.StoreMode
+	}
+	return nil
+}
+
+func (h *Hot) loadPlaces(tx store.ReadTx) error {
+	marks, err := NewView(tx).Watermarks()
+	if err != nil {
+		return fmt.Errorf("load watermarks: %w", err)
+	}
+	for _, w := range marks {
+		h.watermarks[place{w.Source, w.Dataset}] = events.MicrosOf(w.At)
+	}
+	return tx.Query(func(r store.Row) error {
+		var p place
+		if err := r.Scan(&p.source, &p.dataset); err != nil {
+			return err
+		}
+		h.left[p] = true
+		return nil
+	}, `SELECT source, dataset FROM left_state`)
+}
+
+func (h *Hot) loadRuns(tx store.ReadTx, which string, args ...any) error {
+	err := tx.Query(func(r store.Row) error {
+		var id []byte
+		var policy string
+		var total int
+		if err := r.Scan(&id, &total, &policy); err != nil {
+			return err
+		}
+		var p events.Policy
+		if err := json.Unmarshal([]byte(policy), &p); err != nil {
+			return fmt.Errorf("decode policy: %w", err)
+		}
+		h.enter(newHotRun(events.RunID(id), total, p))
+		return nil
+	}, `SELECT r.run_id, r.total_units, r.policy FROM runs r WHERE `+which+` ORDER BY r.run_id`, args...)
+	if err != nil {
+		return fmt.Errorf("load open runs: %w", err)
+	}
+	if err := h.loadAnnouncers(tx, which, args...); err != nil {
+		return err
+	}
+	if err := h.loadUnits(tx, which, args...); err != nil {
+		return err
+	}
+	return h.loadCounts(tx, which, args...)
+}
+
+func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
+	return tx.Query(func(r store.Row) error {
+		var owner, closedBy []byte
+		var transport *string
+		g := decider.Register{Kind: events.KindUnit}
+		if err := r.Scan(&owner, &g.Closed, &g.GoneLocal, &transport, &closedBy); err != nil {
+			return err
+		}
+		copy(g.Owner[:], owner)
+		copy(g.ClosedBy[:], closedBy)
+		g.Transport = deref(transport)
+		h.runs[g.Owner].announcer = g
+		return nil
+	}, `SELECT o.owner, o.closed, o.gone_local, o.transport, o.closed_by FROM outbox o JOIN runs r ON r.run_id = o.owner
+		WHERE o.kind = 'run_sync_unit' AND `+which, args...)
+}
+
+// remembered are the units of an open run that the hot view holds: the open ones, and failed reference units, which
+// block their source for ever.
+const remembered = `(u.status IN ('planned', 'dispatching', 'running', 'retrying')
+	OR u.tier = 'reference' AND u.status <> 'succeeded')`
+
+func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
+	err := tx.Query(func(r store.Row) error {
+		var l live
+		var id, run, node []byte
+		var tier, cost, status, provider string
+		var available, first, last, expires *int64
+		err := r.Scan(&id, &run, &l.ordinal, &l.source, &provider, &tier, &cost, &status, &l.attempt, &available, &l.dispatches,
+			&first, &last, &l.wakeup, &expires, &node)
+		if err != nil {
+			return err
+		}
+		l.id, l.run = events.UnitID(id), events.RunID(run)
+		copy(l.leaseNode[:], node)
+		l.reference = events.Tier(tier) == events.TierReference
+		l.bucket = events.NewBucket(provider, events.Cost(cost))
+		l.status = events.UnitStatus(status)
+		l.availableAt, l.firstDispatched = events.Micros(derefInt(available)), events.Micros(derefInt(first))
+		l.lastDispatched, l.leaseExpires = events.Micros(derefInt(last)), events.Micros(derefInt(expires))
+		h.add(h.runs[l.run], l)
+		return nil
+	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
+		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.lease_expires_at, u.lease_node
+		FROM runs r JOIN units u ON u.run_id = r.run_id WHERE `+which+` AND `+remembered+` ORDER BY u.run_id, u.ordinal`, args...)
+	if err != nil {
+		return fmt.Errorf("load open units: %w", err)
+	}
+	return nil
+}
+
+// loadCounts counts the ended units that are not remembered one by one.
+func (h *Hot) loadCounts(tx store.ReadTx, which string, args ...any) error {
+	err := tx.Query(func(r store.Row) error {
+		var run []byte
+		var status string
+		var n int
+		if err := r.Scan(&run, &status, &n); err != nil {
+			return err
+		}
+		count(&h.runs[events.RunID(run)].counts, events.UnitStatus(status), n)
+		return nil
+	}, `SELECT u.run_id, u.status, count(*) FROM runs r JOIN units u ON u.run_id = r.run_id
+		WHERE `+which+` AND NOT `+remembered+` GROUP BY u.run_id, u.status`, args...)
+	if err != nil {
+		return fmt.Errorf("count ended units: %w", err)
+	}
+	return nil
+}
+
+// Dump is the whole view as sorted text, one fact a line, for comparison (I-26). What depends on the clock alone is
+// settled at now first.
+func (h *Hot) Dump(now events.Micros) []string {
+	h.settle(now)
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add("position %d epoch %d in flight %d", h.position, h.epoch, h.flight.live)
+	for _, r := range h.order {
+		add("run %s cap %d open %d planned %d in flight %d retries %d counts %+v announcer %d/%d/%s/%s", r.id, r.cap, r.open,
+			r.planned, r.inFlight, len(r.retries), r.counts, r.announcer.Closed, r.announcer.GoneLocal, r.announcer.Transport,
+			r.announcer.ClosedBy)
+		for source, n := range r.blocked {
+			if n > 0 {
+				add("run %s blocked %q by %d", r.id, source, n)
+			}
+		}
+		for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
+			for _, u := range tier {
+				if !u.status.Terminal() {
+					add("unit %+v dead %v", u.live, u.dead)
+				}
+			}
+		}
+	}
+	for name, b := range h.buckets {
+		if b.inFlight+b.planned+b.retrying+b.dead > 0 {
+			add("bucket %s in flight %d planned %d retrying %d dead %d", name, b.inFlight, b.planned, b.retrying, b.dead)
+		}
+	}
+	for p, at := range h.watermarks {
+		add("watermark %q %q %d", p.source, p.dataset, at)
+	}
+	for p := range h.left {
+		add("left state %q %q", p.source, p.dataset)
+	}
+	for id, mode := range h.alive {
+		add("alive %s %s", id, mode)
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out
+}

@@ -1,0 +1,179 @@
+// Package projections holds the views: tables that are folds of the log, changed in the transaction that appends.
+//
+// A row of runs, units, outbox and jobs is the folded state of one stream, so the fold is not written a second time in
+// SQL; what that sharing could hide is seen by package check, which folds by itself (I-26).
+package projections
+
+import (
+	"fmt"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// Projection is one view.
+type Projection interface {
+	// Name is stored beside the checkpoint.
+	Name() string
+	// Revision is raised when Apply or Schema changes; the next open rebuilds the view (L-8).
+	Revision() int
+	// Tables lists the tables with the columns that order them, for comparison.
+	Tables() []Table
+	// Schema creates the tables, their indexes and the readable SQL views.
+	Schema() []string
+	// Apply changes the tables for one event. before and after are the folded state of the event's stream.
+	Apply(tx Writer, e events.Envelope, before, after decider.State) error
+}
+
+// Table is a table of a projection. Key orders its rows.
+type Table struct {
+	Name, Key string
+}
+
+// Writer is the half of a transaction that a projection may use. It cannot read: a row depends on the folded state and
+// the event alone, so a rebuild needs no order among projections.
+type Writer interface {
+	Exec(query string, args ...any) error
+}
+
+// All lists every projection of this release, in the order in which they are applied.
+func All() []Projection {
+	return []Projection{nodes{}, runs{}, units{}, outbox{}, jobs{}, watermarks{}, coverage{}}
+}
+
+const checkpointSchema = `
+CREATE TABLE IF NOT EXISTS projection (
+  name     TEXT PRIMARY KEY,
+  revision INTEGER NOT NULL,
+  position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID`
+
+// Open brings every projection to the head of the log, from the log alone: one that is missing or of another revision
+// is made anew, one that lags is caught up (L-8). It is one transaction; an interrupted one leaves the old tables.
+func Open(tx store.Tx) error {
+	if err := tx.Exec(checkpointSchema); err != nil {
+		return fmt.Errorf("create checkpoint table: %w", err)
+	}
+	checkpoints, err := readCheckpoints(tx)
+	if err != nil {
+		return err
+	}
+	var behind []*follower
+	for _, p := range All() {
+		c, known := checkpoints[p.Name()]
+		f := &follower{p: p, position: c.position}
+		if !known || c.revision != p.Revision() || !tablesExist(tx, p) {
+			if err := recreate(tx, p); err != nil {
+				return err
+			}
+			f.position = 0
+		}
+		behind = append(behind, f)
+	}
+	return catchUp(tx, behind)
+}
+
+// CatchUp applies what lies beyond the checkpoint, for example a row that an application appended in its own
+// transaction.
+func CatchUp(tx store.Tx) error { return Open(tx) }
+
+// Rebuild makes every projection anew from the log, in one transaction (L-8). It publishes nothing and calls nobody.
+func Rebuild(tx store.Tx) error {
+	if err := tx.Exec(checkpointSchema); err != nil {
+		return fmt.Errorf("create checkpoint table: %w", err)
+	}
+	var all []*follower
+	for _, p := range All() {
+		if err := recreate(tx, p); err != nil {
+			return err
+		}
+		all = append(all, &follower{p: p})
+	}
+	return catchUp(tx, all)
+}
+
+// Drop removes every projection, as if this release had never been here. The next Open makes them anew.
+func Drop(tx store.Tx) error {
+	for _, p := range All() {
+		if err := drop(tx, p); err != nil {
+			return err
+		}
+	}
+	return tx.Exec(`DROP TABLE IF EXISTS projection`)
+}
+
+// Checkpoint notes that every projection has seen the log up to a position. It is the last write of a commit.
+func Checkpoint(tx store.Tx, p events.Position) error {
+	return tx.Exec(`UPDATE projection SET position = $1`, int64(p))
+}
+
+// Position is the checkpoint of the projection that is furthest behind.
+func Position(tx store.ReadTx) (events.Position, error) {
+	var p int64
+	err := tx.Query(func(r store.Row) error { return r.Scan(&p) }, `SELECT coalesce(min(position), 0) FROM projection`)
+	return events.Position(p), err
+}
+
+type checkpoint struct {
+	revision int
+	position events.Position
+}
+
+func readCheckpoints(tx store.Tx) (map[string]checkpoint, error) {
+	out := map[string]checkpoint{}
+	err := tx.Query(func(r store.Row) error {
+		var name string
+		var c checkpoint
+		var position int64
+		if err := r.Scan(&name, &c.revision, &position); err != nil {
+			return err
+		}
+		c.position = events.Position(position)
+		out[name] = c
+		return nil
+	}, `SELECT name, revision, position FROM projection`)
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	return out, nil
+}
+
+func tablesExist(tx store.Tx, p Projection) bool {
+	for _, t := range p.Tables() {
+		n := 0
+		err := tx.Query(func(r store.Row) error { return r.Scan(&n) },
+			`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = $1`, t.Name)
+		if err != nil || n == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func drop(tx store.Tx, p Projection) error {
+	for _, t := range p.Tables() {
+		for _, q := range []string{`DROP VIEW IF EXISTS "` + readable(t.Name) + `"`, `DROP TABLE IF EXISTS "` + t.Name + `"`} {
+			if err := tx.Exec(q); err != nil {
+				return fmt.Errorf("drop projection %s: %w", p.Name(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func recreate(tx store.Tx, p Projection) error {
+	if err := drop(tx, p); err != nil {
+		return err
+	}
+	for _, q := range p.Schema() {
+		if err := tx.Exec(q); err != nil {
+			return fmt.Errorf("create projection %s: %w", p.Name(), err)
+		}
+	}
+	return tx.Exec(`INSERT INTO projection (name, revision, position) VALUES ($1, $2, 0)
+		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, position = 0`, p.Name(), p.Revision())
+}
+
+// readable is the name of the SQL view that renders a table for people (D-22).
+func readable(table string) string { return table + "_view" }

@@ -1,0 +1,95 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+)
+
+// runs is SyncRun. Counts are written with the end of the run, out of the terminal event; while it is open they are
+// counted from its units, so no settle writes here (spec 4.2).
+type runs struct{}
+
+func (runs) Name() string    { return "runs" }
+func (runs) Revision() int   { return 1 }
+func (runs) Tables() []Table { return []Table{{"runs", "run_id"}} }
+
+func (runs) Schema() []string {
+	return []string{`
+CREATE TABLE runs (
+  run_id          BLOB PRIMARY KEY CHECK (length(run_id) = 16),
+  job_id          BLOB NOT NULL,
+  sync            TEXT NOT NULL,
+  triggered_by    TEXT NOT NULL,
+  mode            TEXT NOT NULL,
+  selection       TEXT NOT NULL,
+  retry_of        BLOB,
+  left_out        TEXT,
+  policy          TEXT NOT NULL,
+  status          TEXT NOT NULL CHECK (status IN ('planned', 'dispatching', 'succeeded', 'partial_failed', 'failed', 'cancelled')),
+  reason          TEXT,
+  total_units     INTEGER NOT NULL,
+  succeeded_units INTEGER NOT NULL DEFAULT 0,
+  failed_units    INTEGER NOT NULL DEFAULT 0,
+  cancelled_units INTEGER NOT NULL DEFAULT 0,
+  post_sync_owed  INTEGER NOT NULL DEFAULT 0,
+  posts           TEXT,
+  planned_at      INTEGER NOT NULL,
+  started_at      INTEGER,
+  completed_at    INTEGER,
+  CHECK ((completed_at IS NOT NULL) = (status NOT IN ('planned', 'dispatching'))),
+  CHECK (completed_at IS NULL OR succeeded_units + failed_units + cancelled_units = total_units)
+) STRICT, WITHOUT ROWID`,
+		`CREATE INDEX runs_open ON runs (run_id) WHERE status IN ('planned', 'dispatching')`,
+		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND posts IS NULL`,
+		`CREATE VIEW runs_view AS SELECT ` + ulidText("run_id") + ` AS run_id, ` + ulidText("job_id") + ` AS job_id,
+  sync, triggered_by, mode, selection, ` + ulidText("retry_of") + ` AS retry_of, left_out, status, reason,
+  total_units, succeeded_units, failed_units, cancelled_units, post_sync_owed, posts,
+  ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
+  ` + timeText("completed_at") + ` AS completed_at FROM runs`,
+	}
+}
+
+func (runs) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
+	r, ok := after.(decider.Run)
+	if !ok {
+		return nil
+	}
+	switch e := env.Event.(type) {
+	case events.RunPlanned:
+		return insertRun(tx, r, e)
+	case events.RunDispatchStarted:
+		return tx.Exec(`UPDATE runs SET status = $2, started_at = $3 WHERE run_id = $1`, r.ID[:], string(r.Status), int64(r.StartedAt))
+	case events.RunFinalized, events.RunCancelled:
+		return tx.Exec(`UPDATE runs SET status = $2, reason = $3, succeeded_units = $4, failed_units = $5,
+			cancelled_units = $6, post_sync_owed = $7, completed_at = $8 WHERE run_id = $1`,
+			r.ID[:], string(r.Status), text(r.Reason), r.Counts.Succeeded, r.Counts.Failed, r.Counts.Cancelled,
+			flag(r.PostSyncOwed), int64(r.CompletedAt))
+	}
+	posts, err := list(r.Posts)
+	if err != nil {
+		return err
+	}
+	return tx.Exec(`UPDATE runs SET posts = $2 WHERE run_id = $1`, r.ID[:], posts)
+}
+
+func insertRun(tx Writer, r decider.Run, e events.RunPlanned) error {
+	selection, err := json.Marshal(e.Selection)
+	if err != nil {
+		return fmt.Errorf("encode selection: %w", err)
+	}
+	policy, err := json.Marshal(e.Policy)
+	if err != nil {
+		return fmt.Errorf("encode policy: %w", err)
+	}
+	leftOut, err := list(e.LeftOut)
+	if err != nil {
+		return err
+	}
+	return tx.Exec(`INSERT INTO runs (run_id, job_id, sync, triggered_by, mode, selection, retry_of, left_out, policy,
+		status, total_units, planned_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		r.ID[:], e.Job[:], e.Sync, string(e.TriggeredBy), string(e.Mode), string(selection), blob(e.RetryOf), leftOut,
+		string(policy), string(r.Status), e.TotalUnits, int64(r.PlannedAt))
+}

@@ -1,0 +1,195 @@
+package projections
+
+import (
+	"fmt"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// The scans of the reconciler (spec 11). Each is a keyset page whose whole predicate stands before its LIMIT, so that
+// old rows cannot hide young ones (REC-4), on an index that holds open things only, so that its cost does not grow
+// with history. What a scan finds is decided again in a transaction of its own.
+
+// LeaseCursor is the place behind which the next page of expired leases begins.
+type LeaseCursor struct {
+	ExpiresAt events.Micros
+	Unit      events.UnitID
+}
+
+// ExpiredLeases are running units whose lease has ended by the clock, no lease first (REC-5).
+func (v View) ExpiredLeases(now events.Micros, after LeaseCursor, limit int) ([]LeaseCursor, error) {
+	return v.leases(`SELECT u.unit_id, u.lease_expires_at FROM units u
+		WHERE u.status = 'running' AND u.lease_expires_at <= $1 AND (u.lease_expires_at, u.unit_id) > ($2, $3)
+		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.status IN ('planned', 'dispatching'))
+		ORDER BY u.lease_expires_at, u.unit_id LIMIT $4`,
+		int64(now), int64(after.ExpiresAt), after.Unit[:], limit)
+}
+
+// OrphanedLeases are running units whose lease belongs to an incarnation that is gone (N-3). Their time may lie ahead.
+func (v View) OrphanedLeases(after LeaseCursor, limit int) ([]LeaseCursor, error) {
+	return v.leases(`SELECT u.unit_id, u.lease_expires_at FROM units u
+		WHERE u.status = 'running' AND (u.lease_expires_at, u.unit_id) > ($1, $2)
+		  AND u.lease_node IS NOT NULL AND u.lease_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)
+		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.status IN ('planned', 'dispatching'))
+		ORDER BY u.lease_expires_at, u.unit_id LIMIT $3`,
+		int64(after.ExpiresAt), after.Unit[:], limit)
+}
+
+func (v View) leases(query string, args ...any) ([]LeaseCursor, error) {
+	var out []LeaseCursor
+	err := v.tx.Query(func(r store.Row) error {
+		var c LeaseCursor
+		var id []byte
+		var expires int64
+		if err := r.Scan(&id, &expires); err != nil {
+			return err
+		}
+		copy(c.Unit[:], id)
+		c.ExpiresAt = events.Micros(expires)
+		out = append(out, c)
+		return nil
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("scan leases: %w", err)
+	}
+	return out, nil
+}
+
+// Key names a register.
+type Key struct {
+	Owner events.RunID
+	Kind  events.Kind
+}
+
+// Due are the pending registers whose time has come, in the order in which they are claimed (REC-14).
+func (v View) Due(now events.Micros, limit int) ([]Key, error) {
+	return v.keys(`SELECT owner, kind FROM outbox WHERE status = 'pending' AND available_at <= $1
+		ORDER BY available_at, owner, kind LIMIT $2`, int64(now), limit)
+}
+
+// DeadClaims are registers whose claim has expired, or belongs to an incarnation that is gone: claimed ones, and marked
+// ones that still lack an outcome (REC-13).
+func (v View) DeadClaims(now events.Micros, after Key, limit int) ([]Key, error) {
+	return v.keys(`SELECT owner, kind FROM outbox WHERE status IN ('claimed', 'marked') AND (owner, kind) > ($2, $3)
+		AND (claim_expires_at <= $1 OR claim_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))
+		ORDER BY owner, kind LIMIT $4`, int64(now), after.Owner[:], string(after.Kind), limit)
+}
+
+func (v View) keys(query string, args ...any) ([]Key, error) {
+	var out []Key
+	err := v.tx.Query(func(r store.Row) error {
+		var k Key
+		var owner []byte
+		var kind string
+		if err := r.Scan(&owner, &kind); err != nil {
+			return err
+		}
+		copy(k.Owner[:], owner)
+		k.Kind = events.Kind(kind)
+		out = append(out, k)
+		return nil
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("scan registers: %w", err)
+	}
+	return out, nil
+}
+
+// unwoken is the half of the materialization that looks at the register, in SQL; Redrive.Materialize decides it again.
+// $1 is now, $2 now + countdown, $3 now − redrive_after.
+const unwoken = `(o.owner IS NULL
+	OR (o.status = 'idle' OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $2)
+	   AND (o.closed = 0 OR o.last_closed_at <= $3 OR o.closed <= o.gone_local
+	        OR o.transport = 'local' AND o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)))`
+
+// Unwoken lists open runs behind a run whose register of a kind holds no wakeup that would serve an obligation, for
+// dispatch and finalize. Whether something is owed is Owing's to say.
+func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after events.RunID, limit int) ([]events.RunID, error) {
+	return v.runIDs(`SELECT r.run_id FROM runs r LEFT JOIN outbox o ON o.owner = r.run_id AND o.kind = $4
+		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $5 AND $1 > 0 AND `+unwoken+`
+		ORDER BY r.run_id LIMIT $6`,
+		int64(now), int64(now.Add(d.Countdown)), int64(now.Add(-d.RedriveAfter)), string(k), after[:], limit)
+}
+
+// UnarmedPosts lists ended runs behind a run that owe a post_sync whose register was never armed (REC-10).
+func (v View) UnarmedPosts(after events.RunID, limit int) ([]events.RunID, error) {
+	return v.runIDs(`SELECT r.run_id FROM runs r WHERE r.post_sync_owed = 1 AND r.posts IS NULL AND r.run_id > $1
+		AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.owner = r.run_id AND o.kind = 'post_sync')
+		ORDER BY r.run_id LIMIT $2`, after[:], limit)
+}
+
+func (v View) runIDs(query string, args ...any) ([]events.RunID, error) {
+	var out []events.RunID
+	err := v.tx.Query(func(r store.Row) error {
+		var id events.RunID
+		err := scanID(r, &id)
+		out = append(out, id)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("scan runs: %w", err)
+	}
+	return out, nil
+}
+
+// Owing is what an open run owes, from the tables alone: the reader's answer, which the deciding transaction asks again
+// of the hot view. rows is how many units it read, for the scan budget.
+func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span) (o decider.Owing, rows int, err error) {
+	o.RunOpen = true
+	planned := map[string]int{}  // open work items by source
+	blocked := map[string]bool{} // sources with a reference unit that has not succeeded
+	err = v.tx.Query(func(r store.Row) error {
+		var source, tier, status string
+		var due, gone int
+		if err := r.Scan(&source, &tier, &status, &due, &gone); err != nil {
+			return err
+		}
+		rows++
+		s := events.UnitStatus(status)
+		if !s.Terminal() {
+			o.OpenUnits++
+		}
+		if events.Tier(tier) == events.TierReference && s != events.UnitHasSucceeded {
+			blocked[source] = true
+		}
+		switch {
+		case s == events.UnitIsPlanned && events.Tier(tier) == events.TierReference, due == 1, gone == 1:
+			o.Dispatchable = true
+		case s == events.UnitIsPlanned:
+			planned[source]++
+		}
+		return nil
+	}, `SELECT u.source, u.tier, u.status,
+		  u.status = 'retrying' AND u.available_at <= $2 OR u.status = 'dispatching' AND u.last_dispatched_at <= $3,
+		  coalesce(u.status = 'dispatching' AND u.wakeup <= o.closed AND (u.wakeup <= o.gone_local
+		    OR o.transport = 'local' AND o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)), 0)
+		FROM units u LEFT JOIN outbox o ON o.owner = u.run_id AND o.kind = 'run_sync_unit'
+		WHERE u.run_id = $1`, run[:], int64(now), int64(now.Add(-staleAfter)))
+	if err != nil {
+		return o, rows, fmt.Errorf("read what run %s owes: %w", run, err)
+	}
+	for source := range planned {
+		if !blocked[source] {
+			o.Dispatchable = true
+		}
+	}
+	return o, rows, nil
+}
+
+// NextDue is the earliest time at which a pending wakeup, a lease or a claim comes due; zero: none is open.
+func (v View) NextDue() (events.Micros, error) {
+	next := events.Micros(0)
+	err := v.tx.Query(func(r store.Row) error {
+		var at *int64
+		if err := r.Scan(&at); err != nil {
+			return err
+		}
+		next = events.Earliest(next, events.Micros(derefInt(at)))
+		return nil
+	}, `SELECT min(available_at) FROM outbox WHERE status = 'pending'
+		UNION ALL SELECT min(claim_expires_at) FROM outbox WHERE status IN ('claimed', 'marked')
+		UNION ALL SELECT min(lease_expires_at) FROM units WHERE status = 'running'`)
+	return next, err
+}

@@ -1,0 +1,346 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// View answers questions about one state of the log: a snapshot, or the transaction that asks.
+type View struct {
+	tx store.ReadTx
+}
+
+// NewView reads what tx sees.
+func NewView(tx store.ReadTx) View { return View{tx} }
+
+// Head is the position and time of the newest event: every answer is as of it.
+func (v View) Head() (events.Position, events.Micros, error) { return v.tx.Head() }
+
+// Stream is the history of one stream, oldest first.
+func (v View) Stream(id events.StreamID) ([]events.Envelope, error) { return v.tx.Stream(id) }
+
+// After is one page of the log: at most limit events behind p.
+func (v View) After(p events.Position, limit int) ([]events.Envelope, error) {
+	return v.tx.After(p, limit)
+}
+
+// SyncRun is one run (spec 4.2). Status is running while a unit is, and counts are those of the moment.
+type SyncRun struct {
+	Run         events.RunID     `json:"run_id"`
+	Job         events.JobID     `json:"job_id"`
+	Sync        string           `json:"sync"`
+	TriggeredBy events.Trigger   `json:"triggered_by"`
+	Mode        events.Mode      `json:"mode"`
+	Selection   events.Selection `json:"selection"`
+	RetryOf     events.RunID     `json:"retry_of,omitzero"`
+	LeftOut     []events.LeftOut `json:"left_out,omitempty"`
+	Policy      events.Policy    `json:"policy"`
+	Status      events.RunStatus `json:"status"`
+	Reason      string           `json:"reason,omitzero"`
+	Total       int              `json:"total_units"`
+	Succeeded   int              `json:"succeeded_units"`
+	Failed      int              `json:"failed_units"`
+	Cancelled   int              `json:"cancelled_units"`
+	PlannedAt   time.Time        `json:"planned_at"`
+	StartedAt   time.Time        `json:"started_at,omitzero"`
+	CompletedAt time.Time        `json:"completed_at,omitzero"`
+	PostSync    PostSyncState    `json:"post_sync"`
+}
+
+// PostSyncState is what became of the fan-out after a run.
+type PostSyncState struct {
+	Owed  bool           `json:"owed"`
+	Posts []decider.Post `json:"posts,omitempty"` // per target that a handler took
+}
+
+const runColumns = `r.run_id, r.job_id, r.sync, r.triggered_by, r.mode, r.selection, r.retry_of, r.left_out, r.policy,
+	r.status, r.reason, r.total_units, r.succeeded_units, r.failed_units, r.cancelled_units, r.planned_at, r.started_at,
+	r.completed_at, r.post_sync_owed, r.posts`
+
+// Run is one run, and false if there is none of that id.
+func (v View) Run(id events.RunID) (SyncRun, bool, error) {
+	runs, err := v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.run_id = $1`, id[:])
+	if err != nil || len(runs) == 0 {
+		return SyncRun{}, false, err
+	}
+	return runs[0], true, nil
+}
+
+// Runs lists runs, newest first, at most limit of them before a run; the zero id begins at the newest.
+func (v View) Runs(before events.RunID, limit int) ([]SyncRun, error) {
+	if before.IsZero() {
+		for i := range before {
+			before[i] = 0xff
+		}
+	}
+	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.run_id < $1 ORDER BY r.run_id DESC LIMIT $2`, before[:], limit)
+}
+
+// OpenRuns lists runs that have not ended, oldest first, at most limit of them after a run.
+func (v View) OpenRuns(after events.RunID, limit int) ([]SyncRun, error) {
+	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $1
+		ORDER BY r.run_id LIMIT $2`, after[:], limit)
+}
+
+// OpenRunOf is the oldest open run of a sync, and false if there is none (P-10).
+func (v View) OpenRunOf(sync string) (events.RunID, bool, error) {
+	var id events.RunID
+	found := false
+	err := v.tx.Query(func(r store.Row) error { found = true; return scanID(r, &id) },
+		`SELECT run_id FROM runs WHERE status IN ('planned', 'dispatching') AND sync = $1 ORDER BY run_id LIMIT 1`, sync)
+	return id, found, err
+}
+
+func (v View) runs(query string, args ...any) ([]SyncRun, error) {
+	var out []SyncRun
+	err := v.tx.Query(func(r store.Row) error {
+		run, err := scanRun(r)
+		out = append(out, run)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read runs: %w", err)
+	}
+	for i := range out {
+		if !out[i].Status.Terminal() {
+			if err := v.countUnits(&out[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// countUnits fills in the counts of a run that is still open, and the derived status running (R-5).
+func (v View) countUnits(run *SyncRun) error {
+	var ended, busy int
+	err := v.tx.Query(func(r store.Row) error {
+		var status string
+		var n int
+		if err := r.Scan(&status, &n); err != nil {
+			return err
+		}
+		switch events.UnitStatus(status) {
+		case events.UnitHasSucceeded:
+			run.Succeeded = n
+		case events.UnitHasFailed:
+			run.Failed = n
+		case events.UnitIsCancelled:
+			run.Cancelled = n
+		case events.UnitIsRunning, events.UnitIsRetrying:
+			busy += n
+		}
+		return nil
+	}, `SELECT status, count(*) FROM units WHERE run_id = $1 GROUP BY status`, run.Run[:])
+	if err != nil {
+		return fmt.Errorf("count units of run %s: %w", run.Run, err)
+	}
+	ended = run.Succeeded + run.Failed + run.Cancelled
+	if busy > 0 || ended > 0 && ended < run.Total {
+		run.Status = events.RunIsRunning
+	}
+	return nil
+}
+
+func scanRun(r store.Row) (SyncRun, error) {
+	var run SyncRun
+	var id, job, retryOf []byte
+	var triggeredBy, mode, status, selection, policy string
+	var leftOut, reason, posts *string
+	var planned int64
+	var started, completed *int64
+	var owed int
+	err := r.Scan(&id, &job, &run.Sync, &triggeredBy, &mode, &selection, &retryOf, &leftOut, &policy, &status, &reason,
+		&run.Total, &run.Succeeded, &run.Failed, &run.Cancelled, &planned, &started, &completed, &owed, &posts)
+	if err != nil {
+		return run, err
+	}
+	copy(run.Run[:], id)
+	copy(run.Job[:], job)
+	copy(run.RetryOf[:], retryOf)
+	run.TriggeredBy, run.Mode, run.Status = events.Trigger(triggeredBy), events.Mode(mode), events.RunStatus(status)
+	run.PlannedAt, run.StartedAt, run.CompletedAt = events.Micros(planned).Time(), optionalTime(started), optionalTime(completed)
+	run.Reason, run.PostSync.Owed = deref(reason), owed == 1
+	return run, decodeAll(
+		part{selection, &run.Selection}, part{policy, &run.Policy}, part{deref(leftOut), &run.LeftOut},
+		part{deref(posts), &run.PostSync.Posts})
+}
+
+// SyncRunUnit is one unit (spec 4.2).
+type SyncRunUnit struct {
+	Unit                events.UnitID     `json:"unit_id"`
+	Alias               string            `json:"alias"`
+	Run                 events.RunID      `json:"run_id"`
+	Ordinal             int               `json:"ordinal"`
+	Source              string            `json:"source"`
+	Provider            string            `json:"provider"`
+	Dataset             string            `json:"dataset"`
+	Members             []string          `json:"members"`
+	Tier                events.Tier       `json:"tier"`
+	Cost                events.Cost       `json:"cost_class"`
+	Mode                events.Mode       `json:"mode"`
+	Window              events.Window     `json:"window"`
+	Surfaces            []string          `json:"surfaces"`
+	Fingerprint         string            `json:"fingerprint,omitzero"`
+	Status              events.UnitStatus `json:"status"`
+	Dispatch            int               `json:"dispatch"`
+	Attempt             int               `json:"attempt"`
+	Claimed             events.Position   `json:"claimed_position,omitzero"` // the fence is the epoch and this
+	FirstDispatchedAt   time.Time         `json:"first_dispatched_at,omitzero"`
+	LastDispatchedAt    time.Time         `json:"last_dispatched_at,omitzero"`
+	AvailableAt         time.Time         `json:"available_at,omitzero"`
+	LeaseExpiresAt      time.Time         `json:"lease_expires_at,omitzero"`
+	LeaseNode           events.NodeID     `json:"lease_node,omitzero"`
+	Worker              string            `json:"worker,omitzero"`
+	ClaimedAt           time.Time         `json:"claimed_at,omitzero"`
+	ExpiredLeaseRetries int               `json:"expired_lease_retries,omitzero"`
+	HandBacks           int               `json:"hand_backs,omitzero"`
+	ErrorCategory       events.Category   `json:"error_category,omitzero"`
+	ErrorText           string            `json:"error_text,omitzero"`
+	LateResults         int               `json:"late_results,omitzero"`
+	Result              events.Result     `json:"result,omitzero"`
+	Duration            time.Duration     `json:"duration_ns,omitzero"`
+	PlannedAt           time.Time         `json:"planned_at"`
+	SettledAt           time.Time         `json:"settled_at,omitzero"`
+}
+
+// UnitOf is the row of a folded unit: what the tables hold of it, without a query.
+func UnitOf(u decider.Unit) SyncRunUnit {
+	p := u.Plan
+	return SyncRunUnit{
+		Unit: u.ID, Alias: events.Alias(p.Run, p.Source, p.Dataset, p.Window), Run: p.Run, Ordinal: p.Ordinal, Source: p.Source,
+		Provider: p.Provider, Dataset: p.Dataset, Members: p.Datasets(), Tier: p.Tier, Cost: p.Cost, Mode: p.Mode,
+		Window: p.Window, Surfaces: p.Surfaces, Fingerprint: p.Fingerprint, Status: u.Status, Dispatch: u.Dispatches,
+		Attempt: u.Attempt, Claimed: u.Claimed, FirstDispatchedAt: u.FirstDispatchedAt.Time(),
+		LastDispatchedAt: u.LastDispatchedAt.Time(), AvailableAt: u.AvailableAt.Time(), LeaseExpiresAt: u.Lease.ExpiresAt.Time(),
+		LeaseNode: u.Lease.Node, Worker: u.Lease.Worker, ClaimedAt: u.ClaimedAt.Time(),
+		ExpiredLeaseRetries: u.ExpiredLeaseRetries, HandBacks: u.HandBacks, ErrorCategory: u.Category, ErrorText: u.Text,
+		LateResults: len(u.Late), Result: u.Result, Duration: u.Duration.Std(), PlannedAt: u.PlannedAt.Time(),
+		SettledAt: u.SettledAt.Time(),
+	}
+}
+
+const unitColumns = `unit_id, run_id, ordinal, source, provider, dataset, members, tier, cost_class, mode, window_from,
+	window_to, surfaces, fingerprint, status, dispatch, attempt, claimed_position, first_dispatched_at, last_dispatched_at,
+	available_at, lease_expires_at, lease_node, worker, claimed_at, expired_lease_retries, hand_backs, error_category,
+	error_text, late_results, result, duration, planned_at, settled_at`
+
+// Unit is one unit, and false if there is none of that id.
+func (v View) Unit(id events.UnitID) (SyncRunUnit, bool, error) {
+	units, err := v.units(`SELECT `+unitColumns+` FROM units WHERE unit_id = $1`, id[:])
+	if err != nil || len(units) == 0 {
+		return SyncRunUnit{}, false, err
+	}
+	return units[0], true, nil
+}
+
+// Units lists the units of a run by ordinal, at most limit of them behind an ordinal.
+func (v View) Units(run events.RunID, after, limit int) ([]SyncRunUnit, error) {
+	return v.units(`SELECT `+unitColumns+` FROM units WHERE run_id = $1 AND ordinal > $2 ORDER BY ordinal LIMIT $3`,
+		run[:], after, limit)
+}
+
+func (v View) units(query string, args ...any) ([]SyncRunUnit, error) {
+	var out []SyncRunUnit
+	err := v.tx.Query(func(r store.Row) error {
+		u, err := scanUnit(r)
+		out = append(out, u)
+		return err
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read units: %w", err)
+	}
+	return out, nil
+}
+
+func scanUnit(r store.Row) (SyncRunUnit, error) {
+	var u SyncRunUnit
+	var id, run, node []byte
+	var tier, cost, mode, status string
+	var members, surfaces, fingerprint, worker, category, errText, result *string
+	var from, claimed, first, last, available, expires, claimedAt, duration, settled *int64
+	var to, planned int64
+	err := r.Scan(&id, &run, &u.Ordinal, &u.Source, &u.Provider, &u.Dataset, &members, &tier, &cost, &mode, &from, &to,
+		&surfaces, &fingerprint, &status, &u.Dispatch, &u.Attempt, &claimed, &first, &last, &available, &expires, &node,
+		&worker, &claimedAt, &u.ExpiredLeaseRetries, &u.HandBacks, &category, &errText, &u.LateResults, &result, &duration,
+		&planned, &settled)
+	if err != nil {
+		return u, err
+	}
+	copy(u.Unit[:], id)
+	copy(u.Run[:], run)
+	copy(u.LeaseNode[:], node)
+	u.Tier, u.Cost, u.Mode, u.Status = events.Tier(tier), events.Cost(cost), events.Mode(mode), events.UnitStatus(status)
+	u.Window = windowOf(from, to)
+	u.Alias = events.Alias(u.Run, u.Source, u.Dataset, u.Window)
+	u.Fingerprint, u.Worker, u.ErrorText = deref(fingerprint), deref(worker), deref(errText)
+	u.ErrorCategory = events.Category(deref(category))
+	u.Claimed = events.Position(derefInt(claimed))
+	u.FirstDispatchedAt, u.LastDispatchedAt = optionalTime(first), optionalTime(last)
+	u.AvailableAt, u.LeaseExpiresAt, u.ClaimedAt = optionalTime(available), optionalTime(expires), optionalTime(claimedAt)
+	u.PlannedAt, u.SettledAt = events.Micros(planned).Time(), optionalTime(settled)
+	u.Duration = events.Span(derefInt(duration)).Std()
+	if err := decodeAll(part{deref(members), &u.Members}, part{deref(surfaces), &u.Surfaces}, part{deref(result), &u.Result}); err != nil {
+		return u, err
+	}
+	if len(u.Members) == 0 {
+		u.Members = []string{u.Dataset}
+	}
+	return u, nil
+}
+
+// part is a JSON column and where it goes.
+type part struct {
+	text string
+	into any
+}
+
+func decodeAll(parts ...part) error {
+	for _, p := range parts {
+		if p.text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(p.text), p.into); err != nil {
+			return fmt.Errorf("decode %T: %w", p.into, err)
+		}
+	}
+	return nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func derefInt(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func optionalTime(n *int64) time.Time { return events.Micros(derefInt(n)).Time() }
+
+func windowOf(from *int64, to int64) events.Window {
+	w := events.Window{To: time.UnixMicro(to).UTC()}
+	if from != nil {
+		w.From = time.UnixMicro(*from).UTC()
+	}
+	return w
+}
+
+func scanID[K ~[16]byte](r store.Row, id *K) error {
+	var b []byte
+	if err := r.Scan(&b); err != nil {
+		return err
+	}
+	copy((*id)[:], b)
+	return nil
+}

@@ -1,0 +1,83 @@
+package projections
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// Register is one outbox register (spec 4.2).
+type Register struct {
+	Owner          events.RunID            `json:"owner"`
+	Kind           events.Kind             `json:"kind"`
+	Status         decider.RegisterStatus  `json:"state"`
+	Current        int                     `json:"current"`
+	Closed         int                     `json:"closed"`
+	AvailableAt    time.Time               `json:"available_at,omitzero"`
+	Attempts       int                     `json:"attempts"`
+	Next           int                     `json:"next,omitzero"`
+	NextAt         time.Time               `json:"next_at,omitzero"`
+	ClaimExpiresAt time.Time               `json:"claim_expires_at,omitzero"`
+	ClaimNode      events.NodeID           `json:"claim_node,omitzero"`
+	MaybePublished bool                    `json:"maybe_published,omitzero"`
+	Outcomes       []decider.TargetOutcome `json:"outcomes,omitempty"`
+	LastCause      string                  `json:"last_cause,omitzero"`
+	LastText       string                  `json:"last_text,omitzero"`
+	LastDispatched time.Time               `json:"last_dispatched_at,omitzero"`
+	LastClosed     time.Time               `json:"last_closed_at,omitzero"`
+	Transport      string                  `json:"transport,omitzero"`
+}
+
+const registerColumns = `owner, kind, status, current, closed, available_at, attempts, next, next_at, claim_expires_at,
+	claim_node, maybe_published, outcomes, last_cause, last_text, last_dispatched_at, last_closed_at, transport`
+
+// RegistersOf lists the registers of a run.
+func (v View) RegistersOf(run events.RunID) ([]Register, error) {
+	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE owner = $1 ORDER BY kind`, run[:])
+}
+
+// HeldRegisters lists the registers that wait for a person or for an outcome: marked, parked and unresolved ones, at
+// most limit of them.
+func (v View) HeldRegisters(limit int) ([]Register, error) {
+	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE status IN ('marked', 'parked', 'unresolved')
+		ORDER BY status, owner, kind LIMIT $1`, limit)
+}
+
+// OpenRegisters lists the registers whose wakeup is still to be published, at most limit of them, oldest due first.
+func (v View) OpenRegisters(limit int) ([]Register, error) {
+	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE status = 'pending'
+		ORDER BY available_at, owner, kind LIMIT $1`, limit)
+}
+
+func (v View) registers(query string, args ...any) ([]Register, error) {
+	var out []Register
+	err := v.tx.Query(func(r store.Row) error {
+		var g Register
+		var owner, node []byte
+		var kind, status string
+		var available, next, nextAt, expires, dispatched, closed *int64
+		var outcomes, cause, text, transport *string
+		var maybe int
+		err := r.Scan(&owner, &kind, &status, &g.Current, &g.Closed, &available, &g.Attempts, &next, &nextAt, &expires, &node,
+			&maybe, &outcomes, &cause, &text, &dispatched, &closed, &transport)
+		if err != nil {
+			return err
+		}
+		copy(g.Owner[:], owner)
+		copy(g.ClaimNode[:], node)
+		g.Kind, g.Status = events.Kind(kind), decider.RegisterStatus(status)
+		g.AvailableAt, g.Next, g.NextAt = optionalTime(available), int(derefInt(next)), optionalTime(nextAt)
+		g.ClaimExpiresAt, g.MaybePublished = optionalTime(expires), maybe == 1
+		g.LastCause, g.LastText, g.Transport = deref(cause), deref(text), deref(transport)
+		g.LastDispatched, g.LastClosed = optionalTime(dispatched), optionalTime(closed)
+		out = append(out, g)
+		return decodeAll(part{deref(outcomes), &out[len(out)-1].Outcomes})
+	}, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read registers: %w", err)
+	}
+	return out, nil
+}

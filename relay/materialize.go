@@ -1,0 +1,150 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// materialize compares what is owed with the registers, and arms what nobody would wake (spec 11, step 2). It is the
+// last net: in a run without losses it finds nothing.
+func (r *Relay) materialize(ctx context.Context, report *Report) error {
+	budget := &budget{repairs: r.e.Knobs().RepairLimit, rows: r.e.Knobs().ScanLimit}
+	for _, scan := range []struct {
+		kind   events.Kind
+		cursor *events.RunID
+	}{
+		{events.KindDispatch, &r.cursors.dispatch},
+		{events.KindFinalize, &r.cursors.finalize},
+		{events.KindPostSync, &r.cursors.post},
+	} {
+		b := *budget // each scan has its own
+		if err := r.materializeKind(ctx, scan.kind, scan.cursor, &b, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// budget bounds a scan twice: rows read and decisions made (REC-4).
+type budget struct {
+	repairs, rows int
+}
+
+func (b *budget) spent() bool { return b.repairs <= 0 || b.rows <= 0 }
+
+func (r *Relay) materializeKind(ctx context.Context, k events.Kind, cursor *events.RunID, b *budget, report *Report) error {
+	for {
+		owing, last, more, err := r.scanPage(ctx, k, *cursor, b)
+		if err != nil {
+			return err
+		}
+		if len(owing) > 0 {
+			n, err := r.arm(ctx, k, owing)
+			report.Materialized[k] += n
+			if err != nil {
+				return err
+			}
+		}
+		*cursor = last
+		if !more {
+			*cursor = events.RunID{} // the next pass begins anew
+			return nil
+		}
+		if b.spent() {
+			report.ScanTruncated = true
+			return nil
+		}
+	}
+}
+
+// scanPage reads runs behind the cursor until it has found a page of owing ones, or the budget is spent. last is where
+// the next page begins; more is false at the end of the scan.
+func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID, b *budget) (owing []events.RunID, last events.RunID, more bool, err error) {
+	err = r.e.View(ctx, func(v projections.View) error {
+		owing, last, more = nil, after, true
+		for !b.spent() && len(owing) < armsPerTransaction {
+			ids, err := r.unwoken(v, k, last)
+			if err != nil {
+				return err
+			}
+			if len(ids) == 0 {
+				more = false
+				return nil
+			}
+			for _, id := range ids {
+				owes, rows, err := r.owes(v, k, id)
+				if err != nil {
+					return err
+				}
+				b.rows -= 1 + rows
+				last = id
+				if owes {
+					b.repairs--
+					owing = append(owing, id)
+				}
+				if b.spent() || len(owing) == armsPerTransaction {
+					return nil
+				}
+			}
+		}
+		return nil
+	})
+	return owing, last, more, err
+}
+
+// armsPerTransaction bounds how many registers one transaction arms.
+const armsPerTransaction = 100
+
+func (r *Relay) unwoken(v projections.View, k events.Kind, after events.RunID) ([]events.RunID, error) {
+	page := r.e.Knobs().Page
+	if k == events.KindPostSync {
+		return v.UnarmedPosts(after, page)
+	}
+	now := r.e.Now()
+	return v.Unwoken(k, now, r.redrive(now), after, page)
+}
+
+func (r *Relay) owes(v projections.View, k events.Kind, run events.RunID) (owes bool, rows int, err error) {
+	if k == events.KindPostSync {
+		return true, 0, nil // the scan's predicate is the whole of it
+	}
+	o, rows, err := v.Owing(run, r.e.Now(), events.SpanOf(r.e.Knobs().Stale))
+	return o.Owes(k), rows, err
+}
+
+// arm decides again, in the transaction that arms, whether the run still owes what the scan has found.
+func (r *Relay) arm(ctx context.Context, k events.Kind, runs []events.RunID) (armed int, err error) {
+	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
+		armed = 0
+		for _, id := range runs {
+			run, err := tx.Run(id)
+			if err != nil {
+				return err
+			}
+			reg, err := tx.Register(id, k)
+			if err != nil {
+				return err
+			}
+			d := r.redrive(tx.Now())
+			d.CloserGone = tx.Gone(reg.ClosedBy)
+			if !tx.Owing(run, 0).Owes(k) || !d.Materialize(k, reg) {
+				continue
+			}
+			results, err := tx.Execute(decider.ArmWakeup{
+				Owner: id, Kind: k, Mode: run.Plan.Policy.PostSync, At: tx.Now(), Cause: events.ArmMaterialized,
+			})
+			if err != nil {
+				return err
+			}
+			if len(results[0].Events) > 0 {
+				armed++
+			}
+		}
+		return nil
+	})
+	return armed, err
+}

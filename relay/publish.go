@@ -1,0 +1,438 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/transport"
+)
+
+// wakeup is one claimed wakeup on its way: what to publish, and what became of it.
+type wakeup struct {
+	key       projections.Key
+	mode      events.DeliveryMode
+	delivery  decider.Delivery
+	n         int
+	token     events.Token
+	transport string
+	messages  []outgoing
+	began     bool // at least one message was handed to the publisher
+	receipts  []transport.Receipt
+}
+
+// outgoing is one message of a wakeup.
+type outgoing struct {
+	id     string
+	target string // of post_sync
+	notice transport.Notice
+}
+
+func (o outgoing) message() (*message.Message, error) { return o.notice.Message(o.id) }
+
+func (w *wakeup) markFirst() bool { return w.delivery.Order == events.MarkFirst }
+
+// publishDue claims what is due, publishes it and settles the claims, batch by batch, until nothing is due. A batch that
+// could not be claimed is no reason to publish: nothing is published without a committed claim (I-16).
+func (r *Relay) publishDue(ctx context.Context, report *Report) error {
+	k := r.e.Knobs()
+	for ctx.Err() == nil {
+		var due []projections.Key
+		err := r.e.View(ctx, func(v projections.View) (err error) {
+			due, err = v.Due(r.e.Now(), k.RelayBatch)
+			return err
+		})
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		started := r.e.Now() // before the claim commits: what is left of it is never overestimated
+		batch, dropped, err := r.claim(ctx, due)
+		if err != nil {
+			return err
+		}
+		report.Claimed += len(batch) + dropped
+		report.Dropped += dropped
+		r.publish(ctx, batch, started)
+		if err := r.settle(ctx, batch, report); err != nil {
+			return err
+		}
+		if len(batch)+dropped == 0 || !allMoved(batch) {
+			return nil // another relay took them, or the publisher refuses: the next step tries again
+		}
+	}
+	return nil
+}
+
+// allMoved reports that no wakeup of the batch comes back at once.
+func allMoved(batch []*wakeup) bool {
+	for _, w := range batch {
+		for _, receipt := range w.receipts {
+			if receipt.Outcome != events.Accepted && !w.markFirst() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// claim takes a batch in one transaction (O-7). What is no longer owed is dropped in it (O-8), and a mark_first wakeup is
+// marked in it: nothing depends on the gap between the two, and the commit is on disk before the publish (O-12).
+func (r *Relay) claim(ctx context.Context, due []projections.Key) (batch []*wakeup, dropped int, err error) {
+	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
+		batch, dropped = nil, 0
+		for _, key := range due {
+			w, claimed, err := r.claimOne(tx, key)
+			if err != nil {
+				return err
+			}
+			switch {
+			case w != nil:
+				batch = append(batch, w)
+			case claimed:
+				dropped++
+			}
+		}
+		return nil
+	})
+	return batch, dropped, err
+}
+
+func (r *Relay) claimOne(tx *towline.Tx, key projections.Key) (w *wakeup, claimed bool, err error) {
+	run, err := tx.Run(key.Owner)
+	if err != nil {
+		return nil, false, err
+	}
+	reg, err := tx.Register(key.Owner, key.Kind)
+	if err != nil {
+		return nil, false, err
+	}
+	k := r.e.Knobs()
+	mode := run.Plan.Policy.PostSync
+	drop := tx.Owing(run, reg.Current).Drop(key.Kind)
+	w = &wakeup{
+		key: key, mode: mode, delivery: decider.DeliveryOf(key.Kind, mode), n: reg.Current, token: tx.NewToken(),
+		transport: r.routes(key.Kind).Name(),
+	}
+	if drop == "" {
+		if w.messages, err = r.expand(tx, run, key.Kind, w.n); err != nil {
+			return nil, false, err
+		}
+	}
+	results, err := tx.Execute(decider.ClaimWakeup{
+		Owner: key.Owner, Kind: key.Kind, Mode: mode, At: tx.Now(), Token: w.token, Messages: len(w.messages),
+		ExpiresAt: tx.Now().Add(claimLength(k, len(w.messages))), MaxAttempts: k.MaxAttempts, Drop: drop,
+	})
+	if err != nil || len(results[0].Events) == 0 {
+		return nil, false, err
+	}
+	if drop != "" {
+		return nil, true, r.armLater(tx, run, key.Kind)
+	}
+	if w.markFirst() {
+		_, err = tx.Execute(w.mark(tx.Now()))
+	}
+	return w, true, err
+}
+
+// claimLength is the time of a claim: longer for a large fan-out, whose messages share it (O-7).
+func claimLength(k towline.Knobs, messages int) events.Span {
+	const perHundred = 100
+	started := (messages + perHundred - 1) / perHundred
+	return events.SpanOf(k.ClaimTTL + time.Duration(max(started-1, 0))*k.PublishTimeout)
+}
+
+// armLater keeps the time of a retry that lies ahead, when the early wakeup that stood for it is dropped (O-8, HD-6).
+func (r *Relay) armLater(tx *towline.Tx, run decider.Run, k events.Kind) error {
+	if k != events.KindDispatch || !run.Open() {
+		return nil
+	}
+	later := tx.NextRetry(run.ID)
+	if later == 0 {
+		return nil
+	}
+	_, err := tx.Execute(decider.ArmWakeup{
+		Owner: run.ID, Kind: k, Mode: run.Plan.Policy.PostSync, At: later, Cause: events.ArmDeferred,
+	})
+	return err
+}
+
+// expand lists the messages of a wakeup, anew with every claim (K-1, K-8).
+func (r *Relay) expand(tx *towline.Tx, run decider.Run, k events.Kind, n int) ([]outgoing, error) {
+	switch k {
+	case events.KindUnit:
+		var out []outgoing
+		for _, u := range tx.Announced(run.ID, n) {
+			out = append(out, outgoing{
+				id:     decider.UnitMessageID(run.ID, n, u.Unit, u.Attempt),
+				notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n, Unit: u.Unit, Attempt: u.Attempt},
+			})
+		}
+		return out, nil
+	case events.KindPostSync:
+		p, err := tx.PostPayload(run.ID)
+		if err != nil {
+			return nil, err
+		}
+		post := &transport.PostNotice{
+			Generation: p.Generation, Provider: p.Provider, Sources: p.Sources, Datasets: p.Datasets, From: p.From, To: p.To,
+		}
+		var out []outgoing
+		for _, t := range run.Plan.Policy.Targets {
+			out = append(out, outgoing{
+				id: decider.TargetMessageID(run.ID, n, t), target: t,
+				notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n, Target: t, Post: post},
+			})
+		}
+		return out, nil
+	}
+	return []outgoing{{id: decider.MessageID(run.ID, k, n), notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n}}}, nil
+}
+
+// publishLanes bounds how many messages are with the publisher at once.
+const publishLanes = 64
+
+// lanes runs publishes side by side, or in order where one goroutine decides who moves next.
+type lanes struct {
+	free   chan struct{}
+	wg     sync.WaitGroup
+	serial bool
+}
+
+func (r *Relay) lanes() *lanes {
+	return &lanes{free: make(chan struct{}, publishLanes), serial: r.serial}
+}
+
+func (l *lanes) run(publish func()) {
+	if l.serial {
+		publish()
+		return
+	}
+	l.free <- struct{}{}
+	l.wg.Add(1)
+	go func() {
+		defer func() { <-l.free; l.wg.Done() }()
+		publish()
+	}()
+}
+
+func (l *lanes) wait() { l.wg.Wait() }
+
+// publish hands every message to the carrier. What is marked already goes first: its time is running. Past half of the
+// claim no publish begins (O-20, O-12): a second publisher must not start while a first may still succeed.
+func (r *Relay) publish(ctx context.Context, batch []*wakeup, started events.Micros) {
+	lanes := r.lanes()
+	for _, first := range []bool{true, false} {
+		for _, w := range batch {
+			if w.markFirst() == first {
+				r.publishOne(ctx, lanes, w, started)
+			}
+		}
+	}
+	lanes.wait()
+}
+
+func (r *Relay) publishOne(ctx context.Context, lanes *lanes, w *wakeup, started events.Micros) {
+	w.receipts = make([]transport.Receipt, len(w.messages))
+	if !w.markFirst() && (ctx.Err() != nil || r.tooLate(w, started)) {
+		return // shed as a whole; a fan-out that has begun is finished
+	}
+	for i := range w.messages {
+		if w.markFirst() && r.tooLate(w, started) {
+			w.receipts[i] = transport.Receipt{Outcome: events.Refused, Evidence: events.OutcomeNotSent}
+			continue
+		}
+		w.began = true
+		lanes.run(func() { w.receipts[i] = r.send(ctx, w.messages[i]) })
+	}
+}
+
+func (r *Relay) tooLate(w *wakeup, started events.Micros) bool {
+	return r.e.Now() >= started.Add(claimLength(r.e.Knobs(), len(w.messages))/2)
+}
+
+// send publishes one message, at most publish_timeout long. A publish that has begun is not broken off by a shutdown.
+func (r *Relay) send(ctx context.Context, o outgoing) transport.Receipt {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.e.Knobs().PublishTimeout)
+	defer cancel()
+	return r.carrier.carry(ctx, string(o.notice.Kind), o)
+}
+
+// settle records what became of a batch, in one transaction (O-11, O-12). A wakeup whose record is refused or fails is
+// reported and does not touch the others (O-19). It outlives ctx: what was published must not be forgotten (L-11).
+func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	var counts Report
+	err := r.e.Transact(ctx, "", func(tx *towline.Tx) error {
+		counts = Report{}
+		for _, w := range batch {
+			if err := r.settleOne(tx, w, &counts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && len(batch) > 1 && !errors.Is(err, towline.ErrUnavailable) {
+		var errs []error
+		for _, w := range batch {
+			errs = append(errs, r.settle(ctx, []*wakeup{w}, report))
+		}
+		return errors.Join(errs...)
+	}
+	report.Dispatched += counts.Dispatched
+	report.Dropped += counts.Dropped
+	report.Released += counts.Released
+	report.Parked += counts.Parked
+	report.Unknown += counts.Unknown
+	report.Shed += counts.Shed
+	report.Errors = append(report.Errors, counts.Errors...)
+	return err
+}
+
+func (r *Relay) settleOne(tx *towline.Tx, w *wakeup, counts *Report) error {
+	if w.markFirst() {
+		return r.recordOutcomes(tx, w, counts)
+	}
+	cmd, err := r.conclude(tx, w)
+	if err != nil {
+		return err
+	}
+	results, err := tx.Execute(cmd)
+	if err != nil {
+		return err
+	}
+	if rejection := results[0].Rejection; rejection != nil {
+		r.e.CountRefusedMark()
+		counts.Errors = append(counts.Errors, &RefusedMarkError{Key: w.key, N: w.n, Err: rejection})
+		return nil
+	}
+	for _, env := range results[0].Events {
+		switch e := env.Event.(type) {
+		case events.OutboxDispatched:
+			counts.Dispatched++
+		case events.OutboxDropped:
+			counts.Dropped++
+		case events.OutboxParked:
+			counts.Parked++
+		case events.OutboxReleased:
+			counts.Released++
+			if e.Cause == events.ReleaseShed {
+				counts.Shed++
+			}
+		}
+	}
+	return nil
+}
+
+// RefusedMarkError says that a wakeup was published, but its claim was no longer ours: another relay publishes it again,
+// under the same id (O-9).
+type RefusedMarkError struct {
+	Key projections.Key
+	N   int
+	Err error
+}
+
+func (e *RefusedMarkError) Error() string {
+	return "mark refused: register " + e.Key.Owner.String() + "/" + string(e.Key.Kind) + ": " + e.Err.Error()
+}
+
+func (e *RefusedMarkError) Unwrap() error { return e.Err }
+
+func (w *wakeup) mark(now events.Micros) decider.Command {
+	return decider.MarkWakeup{
+		Owner: w.key.Owner, Kind: w.key.Kind, Mode: w.mode, At: now, N: w.n, Token: w.token, Transport: w.transport,
+		Messages: len(w.messages),
+	}
+}
+
+// conclude turns the receipts of a publish_first wakeup into its end: marked if every message was accepted, else
+// released as a whole (K-2). Unknown is never read as refused (O-10).
+func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
+	release := decider.ReleaseWakeup{
+		Owner: w.key.Owner, Kind: w.key.Kind, Mode: w.mode, At: tx.Now(), N: w.n, Token: w.token,
+		Backoff: r.e.Knobs().Backoff(), MaxAttempts: r.e.Knobs().MaxAttempts,
+	}
+	if !w.began {
+		release.Cause = events.ReleaseShed
+		return release, nil
+	}
+	accepted, counted := 0, false
+	for _, receipt := range w.receipts {
+		switch receipt.Outcome {
+		case events.Accepted:
+			accepted++
+			release.MaybePublished = true
+			continue
+		case events.Refused:
+			if release.Cause == "" {
+				release.Cause = events.ReleaseRefused
+			}
+			counted = counted || !receipt.Uncounted
+			release.Permanent = release.Permanent || receipt.Permanent
+		default:
+			release.Cause, release.MaybePublished, counted = events.ReleasePublishUnknown, true, true
+		}
+		if release.Text == "" {
+			release.Text = towline.CleanText(describe(receipt), r.e.Knobs().ErrorMaxBytes)
+		}
+	}
+	if accepted == len(w.receipts) {
+		return w.mark(tx.Now()), nil
+	}
+	// An uncounted release gives the attempt back; only a claim with no publish begun may do that, or a full queue.
+	release.Counted = counted || release.MaybePublished
+	run, err := tx.Run(w.key.Owner)
+	if err != nil {
+		return nil, err
+	}
+	release.Drop = tx.Owing(run, w.n).Drop(w.key.Kind)
+	return release, nil
+}
+
+func describe(r transport.Receipt) string {
+	switch {
+	case r.Err != nil && r.Evidence != "":
+		return r.Evidence + ": " + r.Err.Error()
+	case r.Err != nil:
+		return r.Err.Error()
+	}
+	return r.Evidence
+}
+
+// recordOutcomes notes what is known of every target of a marked wakeup (O-12).
+func (r *Relay) recordOutcomes(tx *towline.Tx, w *wakeup, counts *Report) error {
+	counts.Dispatched++
+	for i, o := range w.messages {
+		receipt := w.receipts[i]
+		outcome := receipt.Outcome
+		if outcome == "" {
+			outcome = events.Unknown
+		}
+		cause := ""
+		if outcome != events.Accepted {
+			cause = towline.CleanText(describe(receipt), r.e.Knobs().ErrorMaxBytes)
+		}
+		if outcome == events.Unknown {
+			counts.Unknown++
+		}
+		results, err := tx.Execute(decider.RecordOutcome{
+			Owner: w.key.Owner, Kind: w.key.Kind, N: w.n, Target: o.target, Outcome: outcome, Cause: cause,
+		})
+		if err != nil {
+			return err
+		}
+		if len(results[0].Events) == 0 {
+			r.e.CountLateOutcome()
+		}
+	}
+	return nil
+}

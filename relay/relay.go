@@ -1,0 +1,148 @@
+// Package relay is the reconciler. A pass expires leases, arms what is owed, and publishes what is due, in this order
+// (REC-3). It changes state only through the engine's transactions, and publishes only through Watermill's forwarder.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/transport"
+)
+
+// Relay is the reconciler of one process. Several processes of a shared store may each run one: every decision is made
+// again in its own transaction (REC-2).
+type Relay struct {
+	e       *towline.Engine
+	routes  Routes
+	carrier carrier
+	serial  bool // publish in the caller's goroutine, in order
+	logger  *slog.Logger
+
+	cursors cursors
+	health  health
+}
+
+// Routes names the publisher of each kind.
+type Routes func(events.Kind) transport.Publisher
+
+// carrier hands one enveloped message to Watermill's forwarder and returns when it is settled.
+type carrier interface {
+	carry(ctx context.Context, topic string, n outgoing) transport.Receipt
+}
+
+// Report is what a pass or a step came to (REC-17).
+type Report struct {
+	ExpiredFailed, ExpiredRetried, ExpiredExhausted               int
+	Materialized                                                  map[events.Kind]int
+	Claimed, Dispatched, Dropped, Released, Parked, Unknown, Shed int
+	ScanTruncated                                                 bool
+	NextDue                                                       events.Micros // earliest time ahead at which something comes due; 0: none is known
+	Errors                                                        []error
+}
+
+// Changed counts what the pass has decided.
+func (r Report) Changed() int {
+	n := r.ExpiredFailed + r.ExpiredRetried + r.ExpiredExhausted + r.Claimed + r.Released + r.Unknown
+	for _, m := range r.Materialized {
+		n += m
+	}
+	return n
+}
+
+func (r *Report) fail(step string, err error) {
+	if err != nil {
+		r.Errors = append(r.Errors, fmt.Errorf("%s: %w", step, err))
+	}
+}
+
+// Err joins the errors of the steps; nil if none failed.
+func (r Report) Err() error { return errors.Join(r.Errors...) }
+
+// cursors are where the next pass goes on with a scan that ended on its budget (REC-4).
+type cursors struct {
+	leases   projections.LeaseCursor
+	dispatch events.RunID
+	finalize events.RunID
+	post     events.RunID
+}
+
+// Pass is one round of the reconciler. A failing step is reported, and the next steps still run (REC-3). A pass over a
+// state with nothing due appends nothing (REC-18).
+func (r *Relay) Pass(ctx context.Context) Report {
+	report := Report{Materialized: map[events.Kind]int{}}
+	report.fail("expire leases", r.expire(ctx, &report))
+	report.fail("materialize", r.materialize(ctx, &report))
+	r.relay(ctx, &report)
+	report.fail("look for waiters", r.e.CheckWaiters(ctx))
+	return report
+}
+
+// Step is the relay step alone: what a nudge runs (REC-1).
+func (r *Relay) Step(ctx context.Context) Report {
+	report := Report{Materialized: map[events.Kind]int{}}
+	r.relay(ctx, &report)
+	return report
+}
+
+func (r *Relay) relay(ctx context.Context, report *Report) {
+	n, err := r.e.ReleaseClaims(ctx)
+	report.Released += n
+	report.fail("release dead claims", err)
+	report.fail("publish", r.publishDue(ctx, report))
+	report.fail("look for the next due time", r.e.View(ctx, func(v projections.View) (err error) {
+		report.NextDue, err = v.NextDue()
+		return err
+	}))
+}
+
+// expire decides units whose lease has ended (REC-5, REC-6).
+func (r *Relay) expire(ctx context.Context, report *Report) error {
+	k := r.e.Knobs()
+	for decided := 0; decided < k.RepairLimit; {
+		limit := min(k.RepairLimit-decided, k.Page)
+		var page []projections.LeaseCursor
+		err := r.e.View(ctx, func(v projections.View) (err error) {
+			page, err = v.ExpiredLeases(r.e.Now(), r.cursors.leases, limit)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			r.cursors.leases = projections.LeaseCursor{} // the scan has come to its end; the next begins anew
+			return nil
+		}
+		expired, err := r.e.ExpireLeases(ctx, page)
+		report.ExpiredFailed += expired.Failed
+		report.ExpiredRetried += expired.Retried
+		report.ExpiredExhausted += expired.Exhausted
+		decided += len(page)
+		r.cursors.leases = page[len(page)-1]
+		if err != nil {
+			return err
+		}
+	}
+	report.ScanTruncated = true
+	return nil
+}
+
+// redrive is what the materialization knows of time.
+func (r *Relay) redrive(now events.Micros) decider.Redrive {
+	k := r.e.Knobs()
+	return decider.Redrive{
+		Now: now, Countdown: events.SpanOf(k.Countdown), RedriveAfter: events.SpanOf(k.RedriveAfter),
+	}
+}
+
+// health remembers when a loop last succeeded, and when it last complained.
+type health struct {
+	lastSuccess   time.Time
+	lastComplaint time.Time
+}

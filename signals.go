@@ -1,0 +1,173 @@
+package towline
+
+import (
+	"context"
+	"sync"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// effects are what a commit leaves to be told: a register that is due, one that will be, runs that ended.
+type effects struct {
+	due   bool
+	later events.Micros // earliest time ahead at which something comes due; 0: none
+	ended []events.RunID
+}
+
+func (x *effects) note(after decider.State, now events.Micros) {
+	switch s := after.(type) {
+	case decider.Register:
+		if s.Status != decider.RegisterPending {
+			return
+		}
+		if s.AvailableAt <= now {
+			x.due = true
+		} else {
+			x.later = events.Earliest(x.later, s.AvailableAt)
+		}
+	case decider.Run:
+		if s.Exists() && !s.Open() {
+			x.ended = append(x.ended, s.ID)
+		}
+	}
+}
+
+// signals tell goroutines what a commit has made possible. Nothing waits for them inside a transaction, and nothing is
+// lost if nobody listens: the pass of the reconciler finds it (REC-1).
+type signals struct {
+	nudge chan struct{} // of length 1, so nudges coalesce
+	alarm chan events.Micros
+
+	mu      sync.Mutex
+	waiters map[events.RunID][]chan struct{}
+}
+
+func newSignals() signals {
+	return signals{
+		nudge: make(chan struct{}, 1), alarm: make(chan events.Micros, 1), waiters: map[events.RunID][]chan struct{}{},
+	}
+}
+
+func (s *signals) after(x effects) {
+	if x.due {
+		s.wake()
+	}
+	if x.later != 0 {
+		s.wakeAt(x.later)
+	}
+	if len(x.ended) > 0 {
+		s.release(x.ended)
+	}
+}
+
+func (s *signals) wake() {
+	select {
+	case s.nudge <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// wakeAt keeps the earliest of the times that nobody has taken yet.
+func (s *signals) wakeAt(at events.Micros) {
+	for {
+		select {
+		case s.alarm <- at:
+			return
+		case waiting := <-s.alarm:
+			at = events.Earliest(at, waiting)
+		}
+	}
+}
+
+func (s *signals) release(runs []events.RunID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range runs {
+		for _, w := range s.waiters[id] {
+			close(w)
+		}
+		delete(s.waiters, id)
+	}
+}
+
+func (s *signals) wait(run events.RunID) (ended <-chan struct{}, cancel func()) {
+	w := make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiters[run] = append(s.waiters[run], w)
+	return w, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i, other := range s.waiters[run] {
+			if other == w {
+				s.waiters[run] = append(s.waiters[run][:i], s.waiters[run][i+1:]...)
+				break
+			}
+		}
+		if len(s.waiters[run]) == 0 {
+			delete(s.waiters, run)
+		}
+	}
+}
+
+// Nudge says that something may have become due outside the engine's own transactions.
+func (e *Engine) Nudge() { e.signals.wake() }
+
+// Nudged delivers after commits that left a register due. Alarms delivers the earliest time ahead that a commit has
+// made known. Both are for the one relay of the process.
+func (e *Engine) Nudged() <-chan struct{}      { return e.signals.nudge }
+func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
+
+// Wait returns the run when it has ended. It waits for the signal of this process's own commit and polls nothing; a run
+// that another process of a shared store ends is found by CheckWaiters, which the relay calls in every pass.
+func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
+	for {
+		ended, cancel := e.signals.wait(run) // before the look, so that nothing falls between
+		row, err := e.lookup(ctx, run)
+		if err != nil || row.Status.Terminal() {
+			cancel()
+			return row, err
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			cancel()
+			return row, context.Cause(ctx)
+		}
+	}
+}
+
+func (e *Engine) lookup(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
+	var row projections.SyncRun
+	err := e.View(ctx, func(v projections.View) error {
+		r, ok, err := v.Run(run)
+		if err == nil && !ok {
+			err = &RequestError{Field: "run", Problem: "there is no run " + run.String(), Kind: ErrNotFound}
+		}
+		row = r
+		return err
+	})
+	return row, err
+}
+
+// CheckWaiters wakes those who wait for a run that has ended elsewhere.
+func (e *Engine) CheckWaiters(ctx context.Context) error {
+	e.signals.mu.Lock()
+	var runs []events.RunID
+	for id := range e.signals.waiters { // no order: each is looked up alone
+		runs = append(runs, id)
+	}
+	e.signals.mu.Unlock()
+	for _, id := range runs {
+		row, err := e.lookup(ctx, id)
+		if err != nil {
+			return err
+		}
+		if row.Status.Terminal() {
+			e.signals.release([]events.RunID{id})
+		}
+	}
+	return nil
+}

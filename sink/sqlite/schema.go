@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+)
+
+// schema holds the tables of the sink. All of it is a file format; every statement may run again.
+//
+// The trigger says the first rule of the fence a second time: whatever writes, a fence never falls.
+var schema = []string{
+	`CREATE TABLE IF NOT EXISTS _towline_fence (
+	source TEXT NOT NULL,
+	dataset TEXT NOT NULL,
+	window TEXT NOT NULL,
+	fence TEXT NOT NULL CHECK (fence <> ''),
+	run TEXT NOT NULL,
+	unit TEXT NOT NULL,
+	attempt INTEGER NOT NULL,
+	committed_at TEXT NOT NULL,
+	PRIMARY KEY (source, dataset, window)
+) STRICT, WITHOUT ROWID`,
+	`CREATE TRIGGER IF NOT EXISTS _towline_fence_never_falls
+BEFORE UPDATE ON _towline_fence
+WHEN NEW.fence < OLD.fence
+BEGIN SELECT RAISE(ABORT, 'a fence never falls'); END`,
+	`CREATE TABLE IF NOT EXISTS _towline_windows (
+	source TEXT NOT NULL,
+	dataset TEXT NOT NULL,
+	window TEXT NOT NULL,
+	rows INTEGER NOT NULL, -- of the last commit
+	committed_at TEXT NOT NULL,
+	PRIMARY KEY (source, dataset, window)
+) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE IF NOT EXISTS _towline_state (
+	source TEXT NOT NULL,
+	dataset TEXT NOT NULL,
+	state TEXT NOT NULL,
+	fence TEXT NOT NULL,
+	committed_at TEXT NOT NULL,
+	PRIMARY KEY (source, dataset)
+) STRICT, WITHOUT ROWID`,
+	`CREATE TABLE IF NOT EXISTS _towline_surfaces (
+	surface TEXT NOT NULL PRIMARY KEY,
+	dataset TEXT NOT NULL -- the one whose commits replace windows in it
+) STRICT, WITHOUT ROWID`,
+}
+
+// setup makes the tables of the sink, once for a file.
+func (d *Destination) setup(ctx context.Context) error {
+	if known := d.file.Load(); known != nil && d.unmoved(*known) == nil {
+		return nil
+	}
+	select {
+	case d.turn <- struct{}{}:
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if known := d.file.Load(); known != nil && d.unmoved(*known) != nil {
+		// The file was deleted or replaced. Idle connections would go on with the old one, which no path leads to.
+		d.pool.SetMaxIdleConns(0)
+		d.pool.SetMaxIdleConns(idleConns)
+		d.file.Store(nil)
+	}
+	if d.file.Load() != nil {
+		return nil // another caller was faster
+	}
+	conn, err := d.conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = d.transactInTurn(ctx, conn, func() error {
+		for _, statement := range schema {
+			if err := exec(conn, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		discard(conn)
+		return fmt.Errorf("set up %s: %w", d.path, err)
+	}
+	if err := conn.Close(); err != nil {
+		return fmt.Errorf("set up %s: %w", d.path, err)
+	}
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	d.file.Store(&info)
+	return nil
+}
+
+// unmoved returns an error if the path does not lead to the file any more. SQLite would not notice: it would commit
+// into a file without a name.
+func (d *Destination) unmoved(known os.FileInfo) error {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, known) {
+		return fmt.Errorf("%s was replaced by another file", d.path)
+	}
+	return nil
+}
+
+// shape is the columns of a table in the file; none if there is no such table.
+func shape(conn *sql.Conn, name string) ([]foundColumn, error) {
+	rows, err := conn.QueryContext(context.Background(), `
+SELECT name, type, pk
+FROM pragma_table_info($1)`, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []foundColumn
+	for rows.Next() {
+		var c foundColumn
+		if err := rows.Scan(&c.name, &c.kind, &c.key); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}

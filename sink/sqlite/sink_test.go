@@ -1,0 +1,480 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/sink/sqlite"
+)
+
+var (
+	_ sink.Opener = (*sqlite.Destination)(nil)
+	_ sink.Fenced = (*sqlite.Destination)(nil)
+)
+
+// HU-5: rows, fence, window and state become visible together, at the commit and not before.
+func TestACommitShowsEverythingAtOnce(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 5000, time.FixedZone("", 3600))
+	d := file(t, sqlite.Now(func() time.Time { return now }))
+	w := open(t, d, scope(7, day))
+	put(t, w, 1.5, "a", "b")
+	w.State(json.RawMessage(`{"cursor":9007199254740993}`))
+	require.Empty(t, query(t, d, `SELECT name FROM sqlite_schema WHERE name = 'readings'`))
+	require.False(t, w.Committed())
+
+	require.NoError(t, w.Commit(context.Background()))
+
+	require.True(t, w.Committed())
+	require.Equal(t, 2, w.Rows())
+	require.JSONEq(t, `{"cursor":9007199254740993}`, string(w.Left()))
+	require.Equal(t, []string{"harbour|a|2024-03-01|1.5", "harbour|b|2024-03-01|1.5"}, query(t, d, readings))
+	require.Equal(t, []string{"harbour|readings|2024-03-01|00000001.0000000000000007|" +
+		"00000000000000000000000001|00000000000000000000000002|7|2026-11-29T11:00:00.000005Z"},
+		query(t, d, `SELECT * FROM _towline_fence`))
+	require.Equal(t, []string{"harbour|readings|2024-03-01|2|2026-11-29T11:00:00.000005Z"},
+		query(t, d, `SELECT * FROM _towline_windows`))
+	require.Equal(t, []string{`harbour|readings|{"cursor":9007199254740993}`},
+		query(t, d, `SELECT source, dataset, state FROM _towline_state`))
+}
+
+// HU-5: an attempt that was overtaken commits nothing, and learns it.
+func TestAnOlderAttemptIsRefused(t *testing.T) {
+	d := file(t)
+	late := open(t, d, scope(1, day))
+	put(t, late, 1, "a", "zombie")
+	late.State(json.RawMessage(`"old"`))
+	commit(t, d, scope(2, day), 2, "a")
+
+	require.ErrorIs(t, late.Commit(context.Background()), sink.ErrFenced)
+
+	require.False(t, late.Committed())
+	require.NoError(t, late.Abort())
+	require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
+	require.Empty(t, query(t, d, `SELECT * FROM _towline_state`))
+	_, err := d.Open(context.Background(), scope(1, day))
+	require.ErrorIs(t, err, sink.ErrFenced)
+}
+
+// HU-5: the fence orders attempts of different runs, and of different lives of the store.
+func TestAnOlderRunIsRefused(t *testing.T) {
+	d := file(t)
+	newer := scope(9, day)
+	newer.Run, newer.Attempt = id[events.RunID](8), 1
+	commit(t, d, newer, 9, "a")
+	older := scope(3, day) // the third attempt of an older run: more attempts, lower fence
+	older.Attempt = 3
+	_, err := d.Open(context.Background(), older)
+	require.ErrorIs(t, err, sink.ErrFenced)
+
+	restored := scope(1, day)
+	restored.Fence = events.NewFence(2, 1) // a restore raised the epoch, positions start again
+	commit(t, d, restored, 1, "b")
+	_, err = d.Open(context.Background(), newer)
+	require.ErrorIs(t, err, sink.ErrFenced)
+	require.Equal(t, []string{"harbour|b|2024-03-01|1"}, query(t, d, readings))
+}
+
+// HU-5: other windows, datasets and sources have fences of their own.
+func TestAFenceGuardsOneScopeOnly(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(9, day), 9, "a")
+	commit(t, d, scope(1, nextDay), 1, "b")
+	ridge := scope(1, day)
+	ridge.Source = "ridge"
+	commit(t, d, ridge, 1, "a")
+	require.Equal(t, []string{"harbour|a|2024-03-01|9", "harbour|b|2024-03-02|1", "ridge|a|2024-03-01|1"}, query(t, d, readings))
+}
+
+// HU-5, W6: an attempt whose result was lost commits a second time, and nothing doubles.
+func TestAnEqualFenceIsIdempotent(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a", "b")
+	w := open(t, d, scope(1, day))
+	put(t, w, 1, "a", "b")
+	require.NoError(t, w.Commit(context.Background()))
+	require.NoError(t, w.Commit(context.Background()), "a second call does nothing")
+	require.NoError(t, w.Abort())
+	require.Equal(t, []string{"harbour|a|2024-03-01|1", "harbour|b|2024-03-01|1"}, query(t, d, readings))
+}
+
+// I-29: a running zombie stops, it does not read on for nothing.
+func TestPutStopsAnOvertakenAttempt(t *testing.T) {
+	d := file(t)
+	late := open(t, d, scope(1, day))
+	more := func(n int) (err error) {
+		for i := 0; err == nil && i < n; i++ {
+			err = late.Put(context.Background(), "readings", fmt.Sprint(i), reading{1})
+		}
+		return err
+	}
+	require.NoError(t, more(15_000)) // it has looked once, and still is the newest
+	commit(t, d, scope(2, day), 2, "a")
+	require.ErrorIs(t, more(10_000), sink.ErrFenced)
+}
+
+// W-8, HU-5: replacing a window removes what the source no longer has, in that window and source only.
+func TestReplaceWindowRemovesWhatIsGone(t *testing.T) {
+	d := file(t)
+	ridge := scope(1, day)
+	ridge.Source = "ridge"
+	commit(t, d, ridge, 1, "a", "b")
+	commit(t, d, scope(1, nextDay), 1, "c")
+	commit(t, d, scope(2, day), 1, "a", "b")
+	commit(t, d, scope(3, day), 2, "b", "d")
+	require.Equal(t, []string{
+		"harbour|b|2024-03-01|2", "harbour|c|2024-03-02|1", "harbour|d|2024-03-01|2", "ridge|a|2024-03-01|1", "ridge|b|2024-03-01|1",
+	}, query(t, d, readings))
+}
+
+// W-8: a window that has become empty becomes empty here, although nothing was put.
+func TestAnEmptyAttemptEmptiesTheWindow(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a", "b")
+	commit(t, d, scope(2, day), 0)
+	require.Empty(t, query(t, d, readings))
+	require.Equal(t, []string{"0"}, query(t, d, `SELECT rows FROM _towline_windows`))
+}
+
+// HU-5: a row that moves to another window belongs to the commit that came last.
+func TestARowThatMovesWindowIsNotRemovedWithItsOldOne(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a", "b")
+	commit(t, d, scope(2, nextDay), 2, "a") // a has moved
+	require.Equal(t, []string{"harbour|a|2024-03-02|2", "harbour|b|2024-03-01|1"}, query(t, d, readings))
+	commit(t, d, scope(3, day), 3, "b") // its old window is read without it
+	require.Equal(t, []string{"harbour|a|2024-03-02|2", "harbour|b|2024-03-01|3"}, query(t, d, readings))
+	commit(t, d, scope(4, day), 4, "a", "b") // and back
+	require.Equal(t, []string{"harbour|a|2024-03-01|4", "harbour|b|2024-03-01|4"}, query(t, d, readings))
+	commit(t, d, scope(5, nextDay), 5)
+	require.Equal(t, []string{"harbour|a|2024-03-01|4", "harbour|b|2024-03-01|4"}, query(t, d, readings))
+}
+
+// W-1: a unit without a window start reads all there is, and so replaces all there is of its source.
+func TestASnapshotReplacesTheSource(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a")
+	commit(t, d, scope(2, snapshot), 2, "b", "c")
+	commit(t, d, scope(3, events.NewWindow(time.Time{}, nextDay.To)), 3, "c")
+	require.Equal(t, []string{"harbour|c|-|3"}, query(t, d, readings))
+}
+
+// HU-5: upsert keeps what an attempt did not put.
+func TestUpsertKeepsOtherRows(t *testing.T) {
+	d := file(t, sqlite.Write(sqlite.Upsert))
+	commit(t, d, scope(1, day), 1, "a", "b")
+	commit(t, d, scope(2, day), 2, "b", "c")
+	commit(t, d, scope(3, snapshot), 3)
+	require.Equal(t, []string{"harbour|a|2024-03-01|1", "harbour|b|2024-03-01|2", "harbour|c|2024-03-01|2"}, query(t, d, readings))
+}
+
+// HU-5: a key that is put twice is one row, the later one; pages of an interface do overlap.
+func TestTheLaterPutOfAKeyWins(t *testing.T) {
+	d := file(t)
+	w := open(t, d, scope(1, day))
+	put(t, w, 1, "a")
+	put(t, w, 2, "a")
+	require.NoError(t, w.Commit(context.Background()))
+	require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
+	require.Equal(t, []string{"1"}, query(t, d, `SELECT rows FROM _towline_windows`))
+}
+
+// RW-6: a surface that the unit does not declare takes nothing.
+func TestAnUndeclaredSurfaceIsRefused(t *testing.T) {
+	d := file(t)
+	w := open(t, d, scope(1, day))
+	require.ErrorIs(t, w.Put(context.Background(), "secrets", "a", reading{}), sink.ErrUndeclared)
+	require.Zero(t, w.Rows())
+	require.NoError(t, w.Commit(context.Background()))
+	require.Empty(t, query(t, d, `SELECT name FROM sqlite_schema WHERE name = 'secrets'`))
+}
+
+// HU-5: an aborted attempt leaves nothing, and its connection nothing to the next one.
+func TestAbortLeavesNothing(t *testing.T) {
+	d := file(t)
+	for n := range 5 {
+		w := open(t, d, scope(n+1, day))
+		put(t, w, 1, "a")
+		require.NoError(t, w.Abort())
+		require.Error(t, w.Put(context.Background(), "readings", "b", reading{}))
+		require.Error(t, w.Commit(context.Background()))
+		require.False(t, w.Committed())
+	}
+	require.Empty(t, query(t, d, `SELECT name FROM sqlite_schema WHERE name = 'readings'`))
+	require.Empty(t, query(t, d, `SELECT * FROM _towline_fence`))
+}
+
+// HU-4: a context that ends refuses the call and harms neither the attempt's connection nor the file.
+func TestAnEndedContextPoisonsNothing(t *testing.T) {
+	d := file(t)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := d.Open(ended, scope(1, day))
+	require.ErrorIs(t, err, context.Canceled)
+	w := open(t, d, scope(1, day))
+	put(t, w, 1, "a")
+	require.ErrorIs(t, w.Put(ended, "readings", "b", reading{}), context.Canceled)
+	require.ErrorIs(t, w.Commit(ended), context.Canceled)
+	require.False(t, w.Committed())
+
+	put(t, w, 1, "c")
+	require.NoError(t, w.Commit(context.Background()))
+	require.Equal(t, []string{"harbour|a|2024-03-01|1", "harbour|c|2024-03-01|1"}, query(t, d, readings))
+}
+
+// L-10: staging holds no lock and no snapshot of the destination, however long the provider works.
+func TestStagingDoesNotHoldTheFile(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a")
+	slow := open(t, d, scope(2, day))
+	put(t, slow, 2, "a", "b")
+	commit(t, d, scope(2, nextDay), 2, "c")
+
+	other := at(t, d.Path())
+	require.NoError(t, other.Script(context.Background(), `CREATE TABLE mine (x)`))
+	// A checkpoint can only truncate the WAL if no snapshot needs it.
+	require.Equal(t, []string{"0|0|0"}, query(t, d, `PRAGMA wal_checkpoint(TRUNCATE)`))
+	put(t, slow, 2, "d")
+	require.NoError(t, slow.Commit(context.Background()))
+	require.Len(t, query(t, d, readings), 4)
+}
+
+// HU-5: many units commit to one file at once; none is lost and none waits for ever.
+func TestManyWritersShareOneFile(t *testing.T) {
+	d := file(t)
+	second := at(t, d.Path()) // as another process would
+	var group sync.WaitGroup
+	errs := make(chan error, 40)
+	for i := range 40 {
+		group.Go(func() {
+			to := []*sqlite.Destination{d, second}[i%2]
+			s := scope(i+1, day)
+			s.Source = fmt.Sprint("station-", i)
+			w, err := to.Open(context.Background(), s)
+			if err != nil {
+				errs <- err
+				return
+			}
+			for k := range 50 {
+				if err := w.Put(context.Background(), "readings", fmt.Sprint(k), reading{1}); err != nil {
+					errs <- err
+					return
+				}
+			}
+			if err := w.Commit(context.Background()); err != nil {
+				errs <- err
+			}
+		})
+	}
+	group.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"2000|40"}, query(t, d, `SELECT count(*), count(DISTINCT source) FROM readings`))
+}
+
+// HU-5: of two attempts at one scope that race to commit, the newer one stays, whatever the order.
+func TestRacingAttemptsLeaveTheNewer(t *testing.T) {
+	for range 20 {
+		d := file(t)
+		a, b := open(t, d, scope(1, day)), open(t, d, scope(2, day))
+		put(t, a, 1, "a", "only-old")
+		put(t, b, 2, "a")
+		var group sync.WaitGroup
+		var errOld, errNew error
+		group.Go(func() { errOld = a.Commit(context.Background()) })
+		group.Go(func() { errNew = b.Commit(context.Background()) })
+		group.Wait()
+		require.NoError(t, errNew)
+		if errOld != nil {
+			require.ErrorIs(t, errOld, sink.ErrFenced)
+		}
+		require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
+	}
+}
+
+// HU-5: the state of a dataset follows the newest attempt, not the slowest commit.
+func TestStateFollowsTheNewestAttempt(t *testing.T) {
+	d := file(t)
+	older, newer := open(t, d, scope(1, day)), open(t, d, scope(2, nextDay))
+	older.State(json.RawMessage(`"older"`))
+	newer.State(json.RawMessage(`"newer"`))
+	require.NoError(t, newer.Commit(context.Background()))
+	require.NoError(t, older.Commit(context.Background()))
+	require.Equal(t, []string{`"newer"`}, query(t, d, `SELECT state FROM _towline_state`))
+	commit(t, d, scope(3, day), 1, "a") // leaves no state, and so changes none
+	require.Equal(t, []string{`"newer"`}, query(t, d, `SELECT state FROM _towline_state`))
+}
+
+// HU-5: another program that holds the file delays a commit, for a bounded time and under the caller's context.
+func TestABusyFileIsWaitedFor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "readings.db")
+	d, patient := at(t, path, sqlite.Wait(10*time.Millisecond)), at(t, path, sqlite.Wait(time.Hour))
+	commit(t, d, scope(1, day), 1, "a")
+	w, wp := open(t, d, scope(2, day)), open(t, patient, scope(1, nextDay))
+	put(t, w, 2, "a")
+	release := hold(t, path)
+
+	require.ErrorContains(t, w.Commit(context.Background()), "held by another program")
+	require.False(t, w.Committed())
+	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, wp.Commit(soon), context.DeadlineExceeded)
+
+	release()
+	require.NoError(t, w.Commit(context.Background()), "the same attempt may try again")
+	require.NoError(t, wp.Commit(context.Background()))
+	require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
+}
+
+// HU-5: a commit of this process waits for its turn under the caller's context, and not for ever.
+func TestAWriterWaitsForItsTurn(t *testing.T) {
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	d := file(t, sqlite.Now(func() time.Time { return day.From }))
+	commit(t, d, scope(1, day), 1, "a")
+	waiter := open(t, d, scope(2, day))
+	put(t, waiter, 2, "a")
+	var group sync.WaitGroup
+	group.Go(func() {
+		// A parameter that is asked for its value while the script runs holds the turn for as long as the test wants.
+		_ = d.Script(context.Background(), `CREATE TABLE x AS SELECT :v`, sql.Named("v", valuerFunc(func() {
+			close(inside)
+			<-goOn
+		})))
+	})
+	<-inside
+	ended, cancel := context.WithCancel(context.Background())
+	group.Go(cancel)
+	require.ErrorIs(t, waiter.Commit(ended), context.Canceled)
+	close(goOn)
+	group.Wait()
+	require.NoError(t, waiter.Commit(context.Background()))
+}
+
+type valuerFunc func()
+
+func (f valuerFunc) Value() (driver.Value, error) { f(); return int64(1), nil }
+
+// DUR-2: what was committed is on disk, in a file that readers never block.
+func TestTheFileIsDurable(t *testing.T) {
+	d := file(t)
+	require.NoError(t, d.Script(context.Background(), `
+CREATE TABLE pragmas AS
+SELECT synchronous, journal_mode, foreign_keys
+FROM pragma_synchronous, pragma_journal_mode, pragma_foreign_keys`))
+	require.Equal(t, []string{"2|wal|1"}, query(t, d, `SELECT * FROM pragmas`))
+}
+
+// HU-5: the file itself refuses a fence that falls, whoever writes it.
+func TestTheFileRefusesAFallingFence(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(2, day), 1, "a")
+	db, err := sql.Open("sqlite", "file:"+d.Path())
+	require.NoError(t, err)
+	defer db.Close()
+	_, err = db.Exec(`UPDATE _towline_fence SET fence = '00000001.0000000000000001'`)
+	require.ErrorContains(t, err, "a fence never falls")
+}
+
+// HU-5: rows are never committed into a file that no path leads to any more.
+func TestAReplacedFileIsNoticed(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a")
+	path := d.Path()
+	w := open(t, d, scope(2, day))
+	put(t, w, 2, "a")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		require.NoError(t, os.Rename(path+suffix, path+".old"+suffix))
+	}
+	require.ErrorContains(t, w.Commit(context.Background()), "not the one that the attempt began with")
+	require.NoError(t, w.Abort())
+
+	commit(t, d, scope(3, day), 3, "b") // the next attempt makes a new file
+	fresh := at(t, path)
+	require.Equal(t, []string{"harbour|b|2024-03-01|3"}, query(t, fresh, readings))
+}
+
+// HU-5: a hundred thousand rows are one transaction.
+func TestAHundredThousandRows(t *testing.T) {
+	const n = 100_000
+	d := file(t)
+	w := open(t, d, scope(1, day))
+	for i := range n {
+		require.NoError(t, w.Put(context.Background(), "readings", fmt.Sprintf("%06d", (i*7919)%n), reading{1}))
+	}
+	require.NoError(t, w.Commit(context.Background()))
+	require.Equal(t, n, w.Rows())
+	require.Equal(t, []string{fmt.Sprint(n)}, query(t, d, `SELECT count(*) FROM readings`))
+}
+
+// HU-5: a window that did not change is not written again.
+func TestAnUnchangedWindowCostsNoWrites(t *testing.T) {
+	d := file(t)
+	var keys []string
+	for i := range 5000 {
+		keys = append(keys, fmt.Sprint(i))
+	}
+	commit(t, d, scope(1, day), 1, keys...)
+	query(t, d, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	commit(t, d, scope(2, day), 1, keys...)
+	wal, err := os.Stat(d.Path() + "-wal")
+	require.NoError(t, err)
+	require.Less(t, wal.Size(), int64(64<<10))
+}
+
+// HU-5: a second dataset cannot remove the rows of the first by replacing the same windows.
+func TestTwoDatasetsCannotReplaceOneSurface(t *testing.T) {
+	other := scope(2, day)
+	other.Dataset = "corrections"
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a")
+	w := open(t, d, other)
+	put(t, w, 2, "b")
+	require.ErrorContains(t, w.Commit(context.Background()), "would replace rows of dataset readings")
+	require.Equal(t, []string{"harbour|a|2024-03-01|1"}, query(t, d, readings))
+
+	shared := file(t, sqlite.Write(sqlite.Upsert))
+	commit(t, shared, scope(1, day), 1, "a")
+	commit(t, shared, other, 2, "b")
+	require.Len(t, query(t, shared, readings), 2)
+}
+
+// RW-6: a surface cannot name a table of the sink or of SQLite.
+func TestReservedNamesAreRefused(t *testing.T) {
+	d := file(t)
+	for _, name := range []string{"", "_towline_fence", "_TOWLINE_x", "sqlite_schema"} {
+		s := scope(1, day)
+		s.Surfaces = []string{name}
+		_, err := d.Open(context.Background(), s)
+		require.ErrorContains(t, err, "cannot be a table", name)
+	}
+	s := scope(1, day)
+	s.Fence = ""
+	_, err := d.Open(context.Background(), s)
+	require.ErrorContains(t, err, "must all be given")
+}
+
+// HU-5: any path is a file name, whatever it means in an address, and any surface a table.
+func TestOddNamesWork(t *testing.T) {
+	d := at(t, filepath.Join(t.TempDir(), "a b%20c?mode=ro#x&y.db"))
+	s := scope(1, day)
+	s.Surfaces = []string{`sélect "from" 50% %[1]s`}
+	w := open(t, d, s)
+	require.NoError(t, w.Put(context.Background(), s.Surfaces[0], "a", reading{1}))
+	require.NoError(t, w.Commit(context.Background()))
+	_, err := os.Stat(d.Path())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, query(t, d, `SELECT key FROM "sélect ""from"" 50% %[1]s"`))
+}

@@ -1,0 +1,123 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/towline-dev/towline/store"
+)
+
+// The locks are advisory and beside the database, in files of their own. SQLite's exclusive locking mode would do as
+// well and shut out readers and the transactions of an application; and a lock on the database file itself would be
+// lost with the first descriptor of it that this process closes.
+//
+//	<path>-lock   held for life: exclusively, or shared by all processes of shared mode (N-2)
+//	<path>-setup  held exclusively while a process looks at the format, makes the file and migrates it. It is not the
+//	              same file, because a shared lock cannot become exclusive without being free in between.
+//
+// Both files stay: whoever deletes a lock file may delete the one that somebody else has just locked.
+
+const (
+	setupBound = 10 * time.Second // HC-41: processes that start together wait no longer for each other
+	setupPoll  = 5 * time.Millisecond
+)
+
+// lock is an advisory lock on a file.
+type lock struct{ f *os.File }
+
+// lockForLife takes the lock of a store, or says who is in the way and what to do.
+func lockForLife(path string, shared bool) (*lock, error) {
+	l, err := openLock(path + "-lock")
+	if err != nil {
+		return nil, err
+	}
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
+	}
+	switch ok, err := l.try(how); {
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", l.f.Name(), err), l.release())
+	case !ok:
+		defer l.release()
+		return nil, fmt.Errorf("%w: %s is in use%s: stop the other process, or open the store in shared mode in both", store.ErrLocked, path, l.holder())
+	}
+	l.sign(shared)
+	return l, nil
+}
+
+// lockForSetup waits its turn, at most setupBound.
+func lockForSetup(ctx context.Context, path string) (*lock, error) {
+	l, err := openLock(path + "-setup")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, setupBound, fmt.Errorf("%w: another process has been setting up %s for %s", store.ErrLocked, path, setupBound))
+	defer cancel()
+	tick := time.NewTicker(setupPoll)
+	defer tick.Stop()
+	for {
+		ok, err := l.try(syscall.LOCK_EX)
+		if ok {
+			return l, nil
+		}
+		if err == nil {
+			select {
+			case <-tick.C:
+				continue
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		return nil, errors.Join(err, l.release())
+	}
+}
+
+func openLock(name string) (*lock, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &lock{f}, nil
+}
+
+// try reports false when another process, or another store of this one, holds the lock in a conflicting way.
+func (l *lock) try(how int) (bool, error) {
+	for {
+		switch err := syscall.Flock(int(l.f.Fd()), how|syscall.LOCK_NB); {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		case !errors.Is(err, syscall.EINTR):
+			return false, err
+		}
+	}
+}
+
+// sign leaves the name of an exclusive holder for holder to read. Both are for the message to an operator and may fail:
+// a process id proves nothing (N-3).
+func (l *lock) sign(shared bool) {
+	if err := l.f.Truncate(0); err == nil && !shared {
+		_, _ = fmt.Fprintf(l.f, "%d\n", os.Getpid())
+	}
+}
+
+func (l *lock) holder() string {
+	const most = 32
+	b, err := io.ReadAll(io.LimitReader(l.f, most))
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	return " by process " + strings.TrimSpace(string(b))
+}
+
+func (l *lock) release() error { return l.f.Close() }

@@ -1,0 +1,22 @@
+//go:build !darwin && !dragonfly && !freebsd && !linux && !netbsd && !openbsd
+
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+)
+
+type lock struct{}
+
+func (*lock) release() error { return nil }
+
+// A store without its lock is refused (DUR-3), so there is none where there is no flock.
+func lockForLife(string, bool) (*lock, error) { return nil, errNoLocks() }
+
+func lockForSetup(context.Context, string) (*lock, error) { return nil, errNoLocks() }
+
+func errNoLocks() error {
+	return fmt.Errorf("a store needs advisory file locks, which this release does not know on %s", runtime.GOOS)
+}

@@ -1,0 +1,176 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	modernc "modernc.org/sqlite"
+
+	"github.com/towline-dev/towline/store"
+)
+
+// driverName is under which the driver registered itself.
+const driverName = "sqlite"
+
+// maxLent bounds the prepared statements that a session keeps for its callers. They are few in a program that writes
+// its queries down; one that builds them loses the cache, not its memory.
+const maxLent = 512
+
+// session is one connection with its prepared statements, and the seam to the driver: reading and writing know only
+// this. Only queries take a context, and those of the writer pass one that never ends: a context interrupts the
+// connection, and what it interrupts may be a commit (L-11).
+type session struct {
+	db    *sql.DB // of this one connection
+	conn  *sql.Conn
+	guard guard
+	own   map[string]*sql.Stmt
+	lent  map[lent]*sql.Stmt
+}
+
+type lent struct {
+	may   permission
+	query string
+}
+
+func openSession(ctx context.Context, name string) (_ *session, err error) {
+	db, err := sql.Open(driverName, name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	s := &session{db: db, own: map[string]*sql.Stmt{}, lent: map[lent]*sql.Stmt{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.conn, err = db.Conn(ctx); err != nil {
+		return nil, classify(err)
+	}
+	return s, s.conn.Raw(func(c any) error {
+		return c.(modernc.AuthorizerRegisterer).RegisterAuthorizer(s.guard.authorize)
+	})
+}
+
+// exec runs a statement of this package.
+func (s *session) exec(query string, args ...any) error {
+	stmt, err := s.prepare(query)
+	if err != nil {
+		return err
+	}
+	_, err = stmt.Exec(args...)
+	return classify(err)
+}
+
+// query runs a query of this package.
+func (s *session) query(ctx context.Context, scan func(store.Row) error, query string, args ...any) error {
+	stmt, err := s.prepare(query)
+	if err != nil {
+		return err
+	}
+	return each(ctx, stmt, scan, args)
+}
+
+// execLent runs a statement that came from outside, and may touch what is not the log.
+func (s *session) execLent(query string, args ...any) error {
+	defer s.guard.lend(mayChange)()
+	stmt, err := s.prepareLent(query)
+	if err == nil {
+		_, err = stmt.Exec(args...)
+	}
+	if isNotAllowed(err) {
+		return fmt.Errorf("a statement here may change tables, but not the log, the transaction or the connection: %w", err)
+	}
+	return classify(err)
+}
+
+// queryLent runs a query that came from outside, and changes nothing.
+func (s *session) queryLent(ctx context.Context, scan func(store.Row) error, query string, args ...any) error {
+	defer s.guard.lend(mayRead)()
+	stmt, err := s.prepareLent(query)
+	if err == nil {
+		err = each(ctx, stmt, scan, args)
+	}
+	if isNotAllowed(err) {
+		return fmt.Errorf("a query here may only read: %w", err)
+	}
+	return err
+}
+
+func (s *session) prepare(query string) (*sql.Stmt, error) {
+	if stmt, ok := s.own[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := s.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, classify(err)
+	}
+	s.own[query] = stmt
+	return stmt, nil
+}
+
+// prepareLent keeps what it prepares by permission, too: "COMMIT" is one of our own statements and none of a caller's.
+func (s *session) prepareLent(query string) (*sql.Stmt, error) {
+	key := lent{s.guard.may, query}
+	if stmt, ok := s.lent[key]; ok {
+		return stmt, nil
+	}
+	stmt, err := s.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, classify(err)
+	}
+	if len(s.lent) >= maxLent {
+		for _, old := range s.lent {
+			_ = old.Close() // it was only kept in case
+		}
+		clear(s.lent)
+	}
+	s.lent[key] = stmt
+	return stmt, nil
+}
+
+// close finalizes every statement; one left open would keep SQLite from its last checkpoint.
+func (s *session) close() error {
+	var errs []error
+	for _, stmt := range s.own {
+		errs = append(errs, stmt.Close())
+	}
+	for _, stmt := range s.lent {
+		errs = append(errs, stmt.Close())
+	}
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	return errors.Join(append(errs, s.db.Close())...)
+}
+
+// each calls scan for every row of a result and closes it.
+func each(ctx context.Context, stmt *sql.Stmt, scan func(store.Row) error, args []any) error {
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return classify(rows.Err())
+}
+
+// truncateWAL copies the WAL to the database and empties it. It waits so many milliseconds for others who use it;
+// then it has done what it could, which is no error.
+func (s *session) truncateWAL(wait int) error {
+	if err := s.set("busy_timeout", wait); err != nil {
+		return err
+	}
+	return errors.Join(s.set("wal_checkpoint", "TRUNCATE"), s.set("busy_timeout", busyTimeout))
+}
+
+// set runs a pragma, whose answer is of no interest, on this connection.
+func (s *session) set(pragma string, value any) error {
+	return s.exec(fmt.Sprintf("PRAGMA %s(%v)", pragma, value))
+}

@@ -1,0 +1,309 @@
+// Package sqlite is the log on SQLite: one file, one writing connection, group commit.
+//
+// A store consists of <path>, while it is open <path>-wal and <path>-shm, and the two empty lock files <path>-lock and
+// <path>-setup. A copy of <path> alone is no backup while the store is open.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	modernc "modernc.org/sqlite"
+
+	"github.com/towline-dev/towline/store"
+)
+
+// Store is a store.Store on one SQLite file.
+type Store struct {
+	path       string
+	level      int
+	exclusive  bool
+	maxReadAge time.Duration
+
+	lock    *lock
+	writer  *writer
+	queue   queue
+	readers *pool // of snapshots
+	pages   *pool // of Log
+	nodes   nodeNames
+	app     *sql.DB
+
+	open  context.Context // ends with Close
+	end   context.CancelFunc
+	close func() error
+}
+
+var _ store.Store = (*Store)(nil)
+
+// queue brings the transactions of all callers to the one writer.
+type queue interface {
+	Attach(store.Hooks)
+	Write(context.Context, func(store.Tx) error) error
+	Queued() int
+	Close()
+}
+
+const (
+	maxReaders = 8 // snapshots at a time; more wait
+	maxPages   = 2 // pages of Log being read at a time
+)
+
+// Open opens the store at path, and makes it if there is no file or an empty one. ctx bounds the wait for other
+// processes that are opening it too, and at most 10 seconds are waited.
+//
+// Errors: one that wraps store.ErrLocked when another process has the store in a mode that excludes this one,
+// store.ErrFormat when the file is not a store or was made by a newer release (the file is not touched), or
+// store.ErrUnavailable when the file cannot be read or written now.
+func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open store: %w", classify(err))
+		}
+	}()
+	if o, err = o.check(); err != nil {
+		return nil, err
+	}
+	if path, err = resolve(path); err != nil {
+		return nil, err
+	}
+	d := dsn{path: path, journal: "wal", synchronous: o.Synchronous}
+	if d.journal, err = journalFor(path, o); err != nil {
+		return nil, err
+	}
+	// A file that has never been a store has no lock beside it, and gets none: it is refused first. Otherwise the lock
+	// comes first, for this process may have the store open, and closing a second descriptor of its file would take
+	// SQLite's own locks away.
+	if _, err := os.Stat(path + "-lock"); errors.Is(err, os.ErrNotExist) {
+		if err := refuse(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	s := &Store{path: path, exclusive: !o.Shared, maxReadAge: o.maxReadAge}
+	if s.lock, err = lockForLife(path, o.Shared); err != nil {
+		return nil, err
+	}
+	s.open, s.end = context.WithCancel(context.Background())
+	s.close = sync.OnceValue(s.shut)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	setup, err := lockForSetup(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer setup.release()
+	return s, s.start(ctx, d, o)
+}
+
+// start does all that needs the setup lock.
+func (s *Store) start(ctx context.Context, d dsn, o Options) error {
+	if err := refuse(ctx, d); err != nil {
+		return err
+	}
+	h, err := stamp(ctx, d)
+	if err != nil {
+		return err
+	}
+	if err := h.check(s.path); err != nil {
+		return err
+	}
+	s.level = int(h.level)
+	if err := makeTables(ctx, d); err != nil {
+		return err
+	}
+	s.readers, s.pages = newPool(d.reader(), maxReaders), newPool(d.reader(), maxPages)
+	app, err := modernc.NewConnector(d.writer())
+	if err != nil {
+		return err
+	}
+	s.app = sql.OpenDB(appConnector{app})
+	s.writer = &writer{
+		open:  func() (*session, error) { return openWriter(d) },
+		clock: o.Now,
+		wal:   walBound{bytes: o.walBytes},
+	}
+	if d.journal == "wal" {
+		s.writer.wal.path = s.path + "-wal"
+	}
+	if s.writer.s, err = s.writer.open(); err != nil {
+		return err
+	}
+	if o.Inline {
+		s.queue = store.NewInline(s.writer)
+	} else {
+		s.queue = store.NewWriter(s.writer)
+	}
+	return nil
+}
+
+// refuse returns why a file must not be opened.
+func refuse(ctx context.Context, d dsn) error {
+	h, err := peek(ctx, d)
+	if err != nil {
+		return err
+	}
+	return h.check(d.path)
+}
+
+// makeTables brings the log's own tables up to date.
+func makeTables(ctx context.Context, d dsn) (err error) {
+	db, err := sql.Open(driverName, d.writer())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	if err := migrate(ctx, db); err != nil {
+		return err
+	}
+	return fillNames(ctx, db)
+}
+
+// openWriter opens the writing connection, and makes sure that it is what its name asks for: a pragma that cannot be
+// obeyed answers with the old value and no error (HC-36).
+func openWriter(d dsn) (_ *session, err error) {
+	s, err := openSession(context.Background(), d.writer())
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	var journal string
+	var synchronous, foreignKeys int
+	const query = `
+		SELECT (SELECT journal_mode FROM pragma_journal_mode),
+		       (SELECT synchronous FROM pragma_synchronous),
+		       (SELECT foreign_keys FROM pragma_foreign_keys)`
+	err = s.query(context.Background(), func(row store.Row) error { return row.Scan(&journal, &synchronous, &foreignKeys) }, query)
+	if err != nil {
+		return nil, err
+	}
+	want := map[string]int{syncNormal: 1, syncFull: 2}[d.synchronous]
+	if journal != d.journal || synchronous != want || foreignKeys != 1 {
+		return nil, fmt.Errorf("%s: journal mode %s, synchronous %d and foreign keys %d are in force, not %s, %d and 1: the file system or the file does not allow it",
+			d.path, journal, synchronous, foreignKeys, d.journal, want)
+	}
+	return s, nil
+}
+
+// resolve follows symbolic links, as SQLite does, so that all names of a store lead to the same locks.
+func resolve(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return real, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.Base(path)), nil
+}
+
+// journalFor decides by the file system of the store.
+func journalFor(path string, o Options) (string, error) {
+	name, err := o.networkFS(filepath.Dir(path))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look at the file system of %s: %w", path, err)
+	case name == "":
+		return "wal", nil
+	case !o.AllowNetworkFS:
+		return "", fmt.Errorf("%s is on a network file system (%s), on which a store is not safe: put it on a local disk, or set store.allow_network_fs", path, name)
+	case o.Shared:
+		return "", fmt.Errorf("%s is on a network file system (%s), on which a store cannot be shared: use exclusive mode", path, name)
+	}
+	return "delete", nil
+}
+
+// Attach sets the hooks. It is called once, before the first Write.
+func (s *Store) Attach(h store.Hooks) { s.queue.Attach(h) }
+
+// Write runs fn as one transaction. ctx bounds the wait until the writer takes it; from then on Write stays for the
+// result, whatever ctx does, so ctx's error means that nothing has happened.
+func (s *Store) Write(ctx context.Context, fn func(store.Tx) error) error {
+	return s.queue.Write(ctx, fn)
+}
+
+// Queued is how many transactions wait for the writer.
+func (s *Store) Queued() int { return s.queue.Queued() }
+
+// Exclusive reports that no other process can write while this store is open.
+func (s *Store) Exclusive() bool { return s.exclusive }
+
+// Path is the file of the store, absolute and without symbolic links.
+func (s *Store) Path() string { return s.path }
+
+// Level is the format level of the store (DUR-7).
+func (s *Store) Level() int { return s.level }
+
+// DB is for the tables of an application in the same file. Its connections are set as the writer's is: a transaction
+// takes the write lock when it begins, unless it is read-only, and is on disk when it has committed. While one is
+// open nothing else is written, and after 5 seconds Write fails with store.ErrUnavailable. It is closed with the store.
+func (s *Store) DB() *sql.DB { return s.app }
+
+// Close waits for the commit in progress, copies the WAL to the database and gives the lock back. What is queued, and
+// every later Write and Read, gets store.ErrClosed; a read in progress is interrupted. A second Close returns what the
+// first did. It must not be called inside of Write or Read.
+func (s *Store) Close() error { return s.close() }
+
+func (s *Store) shut() error {
+	s.end()
+	var errs []error
+	if s.queue != nil {
+		s.queue.Close()
+	}
+	if s.app != nil {
+		errs = append(errs, s.app.Close())
+	}
+	for _, p := range []*pool{s.readers, s.pages} {
+		if p != nil {
+			errs = append(errs, p.close())
+		}
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	return errors.Join(append(errs, s.lock.release())...)
+}
+
+// appConnector gives every connection of an application the rules of the log that the writer keeps in Go: no gap in
+// positions and versions, and no step back in time (L-6, CLK-2).
+type appConnector struct{ driver.Connector }
+
+const appRules = `
+	CREATE TEMP TRIGGER events_no_gap AFTER INSERT ON main.events
+	WHEN NOT (NEW.position = 1 OR EXISTS (SELECT 1 FROM main.events WHERE position = NEW.position - 1 AND at <= NEW.at))
+	  OR NOT (NEW.version = 1 OR EXISTS (SELECT 1 FROM main.events WHERE stream = NEW.stream AND version = NEW.version - 1))
+	BEGIN
+	  SELECT RAISE(ABORT, 'an event must follow the one before it, in the log, in its stream and in time');
+	END`
+
+func (a appConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := a.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.(driver.ExecerContext).ExecContext(ctx, appRules, nil); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}

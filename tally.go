@@ -1,0 +1,36 @@
+package towline
+
+import "sync/atomic"
+
+// tally counts what deserves a number but no event: what was refused or came twice, and changed nothing.
+type tally struct {
+	refusedMarks    atomic.Int64
+	lateOutcomes    atomic.Int64
+	absorbed        atomic.Int64
+	badMessages     atomic.Int64
+	unexpectedPosts atomic.Int64
+}
+
+// Tally is a snapshot of the counters since the start of this incarnation.
+type Tally struct {
+	RefusedMarks    int64 // marks and releases whose claim was lost: published, and published again by another (O-9)
+	LateOutcomes    int64 // a second word on the publish of a mark_first wakeup (O-12)
+	Absorbed        int64 // messages that found their work done or taken
+	BadMessages     int64 // messages that could not be read
+	UnexpectedPosts int64 // post_sync messages of a run that has not ended, or was never marked (HP-1)
+}
+
+// Tally reads the counters.
+func (e *Engine) Tally() Tally {
+	return Tally{
+		RefusedMarks: e.tally.refusedMarks.Load(), LateOutcomes: e.tally.lateOutcomes.Load(), Absorbed: e.tally.absorbed.Load(),
+		BadMessages: e.tally.badMessages.Load(), UnexpectedPosts: e.tally.unexpectedPosts.Load(),
+	}
+}
+
+// The shells count what they see.
+
+func (e *Engine) CountRefusedMark() { e.tally.refusedMarks.Add(1) }
+func (e *Engine) CountLateOutcome() { e.tally.lateOutcomes.Add(1) }
+func (e *Engine) CountAbsorbed()    { e.tally.absorbed.Add(1) }
+func (e *Engine) CountBadMessage()  { e.tally.badMessages.Add(1) }
