@@ -2,11 +2,11 @@ package towline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/projections"
 )
 
 // Post is one post_sync effect that this caller has taken and must run, once.
@@ -94,55 +94,28 @@ func (e *Engine) settlePost(ctx context.Context, c decider.Command) error {
 	})
 }
 
-// PostPayload is built from the log at the time of the publish (K-5).
+// PostPayload is built from the units that have succeeded, at the time of the publish (K-5).
 func (t *Tx) PostPayload(run events.RunID) (PostPayload, error) {
 	p := PostPayload{Run: run, Generation: decider.Generation(run)}
-	open := false
-	after := 0
-	for {
-		page, err := t.View().Units(run, after, unitsPage)
-		if err != nil || len(page) == 0 {
-			if open {
-				p.From = time.Time{}
-			}
-			return p, err
+	brought, err := t.View().Brought(run)
+	if err != nil {
+		return p, err
+	}
+	for i, b := range brought {
+		p.Provider = b.Provider
+		if !slices.Contains(p.Sources, b.Source) {
+			p.Sources = append(p.Sources, b.Source)
 		}
-		for _, u := range page {
-			after = u.Ordinal
-			if u.Status == events.UnitHasSucceeded {
-				p.add(u)
-				open = open || u.Window.From.IsZero()
-			}
+		if !slices.Contains(p.Datasets, b.Dataset) {
+			p.Datasets = append(p.Datasets, b.Dataset)
+		}
+		if i == 0 || !p.From.IsZero() && b.From.Before(p.From) {
+			p.From = b.From // zero, an open start, is before any other and stays
+		}
+		if b.To.After(p.To) {
+			p.To = b.To
 		}
 	}
-}
-
-// unitsPage bounds how many rows are held at once.
-const unitsPage = 500
-
-func (p *PostPayload) add(u projections.SyncRunUnit) {
-	p.Provider = u.Provider
-	p.Sources = withName(p.Sources, u.Source)
-	p.Datasets = withName(p.Datasets, u.Dataset)
-	if p.From.IsZero() || u.Window.From.Before(p.From) {
-		p.From = u.Window.From
-	}
-	if u.Window.To.After(p.To) {
-		p.To = u.Window.To
-	}
-}
-
-// withName keeps a list sorted and free of doubles.
-func withName(list []string, name string) []string {
-	i := 0
-	for i < len(list) && list[i] < name {
-		i++
-	}
-	if i < len(list) && list[i] == name {
-		return list
-	}
-	list = append(list, "")
-	copy(list[i+1:], list[i:])
-	list[i] = name
-	return list
+	slices.Sort(p.Datasets)
+	return p, nil
 }

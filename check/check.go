@@ -235,7 +235,7 @@ func (c *Checker) fold(e events.Envelope) {
 		return
 	}
 	c.wrong("I-2", e, "%s does not belong into this stream", e.Event.EventType())
-	c.namedVersion(e)
+	c.misplaced(e)
 }
 
 // stray takes an event of something that the log never opened. It is reported once per stream.

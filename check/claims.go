@@ -49,6 +49,9 @@ func (c *Checker) claimed(e events.Envelope, r *register, ev events.OutboxClaime
 			c.wrong("I-2", e, "the claim counts %d messages, and wakeup %d announces %d units (K-1)", ev.MessageCount, ev.N, n)
 		}
 	}
+	if ev.N <= r.Closed {
+		return // it stays closed
+	}
 	if ev.N == r.Next {
 		r.Next, r.NextAt = 0, 0
 	}

@@ -60,6 +60,59 @@ func (c *Checker) namedVersion(e events.Envelope) {
 	c.versions[e.Stream] = v
 }
 
+// opened is the version from which a stream goes on that is opened now; strays may be in it already.
+func (c *Checker) opened(id events.StreamID) events.Version {
+	if !c.strays[id] {
+		return 0
+	}
+	return c.versions[id]
+}
+
+// misplaced keeps the versions of a stream that holds an event of another family.
+func (c *Checker) misplaced(e events.Envelope) {
+	if v := c.versionAt(e.Stream); v != nil {
+		c.version(e, v)
+		return
+	}
+	if unit, ok := e.Stream.Unit(); ok {
+		if old, ended := c.ended[unit]; ended {
+			c.version(e, &old.version)
+			c.ended[unit] = old
+			return
+		}
+	}
+	c.strays[e.Stream] = true
+	c.namedVersion(e)
+}
+
+// versionAt finds the version of what a stream holds, if it was opened and is still remembered by itself.
+func (c *Checker) versionAt(id events.StreamID) *events.Version {
+	if run, ok := id.Run(); ok && c.runs[run] != nil {
+		return &c.runs[run].Version
+	}
+	if unit, ok := id.Unit(); ok && c.units[unit] != nil {
+		return &c.units[unit].Version
+	}
+	if job, ok := id.Job(); ok && c.jobs[job] != nil {
+		return &c.jobs[job].Version
+	}
+	if node, ok := id.Node(); ok && c.nodes[node] != nil {
+		return &c.nodes[node].version
+	}
+	if owner, kind, ok := id.Register(); ok {
+		if r := *c.slotOf(owner, kind); r != nil {
+			return &r.Version
+		}
+	}
+	if id.Family() == events.FamilyOccurrence && c.occurrences[id] != nil {
+		return &c.occurrences[id].version
+	}
+	if id.Family() == events.FamilySchedule && c.schedules[id.String()] != nil {
+		return &c.schedules[id.String()].version
+	}
+	return nil
+}
+
 // purged takes positions off the gaps that they lie in.
 func (c *Checker) purged(e events.Envelope, ps []events.Position) {
 	ps = slices.Clone(ps)

@@ -36,6 +36,7 @@ func (c *Checker) jobEvent(e events.Envelope, id events.JobID) {
 		j = &job{
 			Job: Job{
 				ID: id, Sync: ev.Sync, Trigger: ev.Trigger, IdempotencyKey: ev.IdempotencyKey, OpenedAt: e.At,
+				Version: c.opened(e.Stream),
 			},
 			opened: e.Position, openedTx: c.tx.position,
 		}

@@ -89,6 +89,9 @@ func (c *Checker) checkHolder(e events.Envelope, u *unit, attempt int, token eve
 // unitRenewed checks U-6.
 func (c *Checker) unitRenewed(e events.Envelope, u *unit, ev events.UnitLeaseRenewed) {
 	c.checkHolder(e, u, ev.Attempt, ev.Token)
+	if u.Status != events.UnitIsRunning {
+		return
+	}
 	ends, p := max(u.LeaseEndsAt, u.graceUntil), u.run.Policy
 	switch {
 	case ev.LeaseExpiresAt > ends:
@@ -101,10 +104,8 @@ func (c *Checker) unitRenewed(e events.Envelope, u *unit, ev events.UnitLeaseRen
 	if u.LastRenewedAt != 0 && e.At.Sub(u.LastRenewedAt) < p.Lease/3 {
 		c.wrong("I-2", e, "the lease was renewed at %s, less than a third of %s before (U-6)", u.LastRenewedAt, p.Lease)
 	}
-	if u.Status == events.UnitIsRunning {
-		u.LeaseExpiresAt, u.LastRenewedAt = ev.LeaseExpiresAt, e.At
-		c.count(u)
-	}
+	u.LeaseExpiresAt, u.LastRenewedAt = ev.LeaseExpiresAt, e.At
+	c.count(u)
 }
 
 // unitExpired checks U-17: a lease is taken away only when it has ended, or its worker is known to be gone.
@@ -138,7 +139,7 @@ func (c *Checker) unitExpired(e events.Envelope, u *unit, ev events.UnitLeaseExp
 	}
 	if ev.LeaseExpiresAt != u.LeaseExpiresAt && ev.LeaseExpiresAt != effective || ev.LeaseNode != u.LeaseNode || ev.LastRenewedAt != u.LastRenewedAt {
 		c.wrong("I-2", e, "it tells of a lease of %q until %s, renewed at %s; the log knows one of %q until %s, renewed at %s",
-			named(ev.LeaseNode), ev.LeaseExpiresAt, ev.LastRenewedAt, named(u.LeaseNode), u.LeaseExpiresAt, u.LastRenewedAt)
+			named(ev.LeaseNode), when(ev.LeaseExpiresAt), when(ev.LastRenewedAt), named(u.LeaseNode), when(u.LeaseExpiresAt), when(u.LastRenewedAt))
 	}
 }
 
@@ -148,6 +149,14 @@ func named(id events.NodeID) string {
 		return ""
 	}
 	return id.String()
+}
+
+// when is a time in a sentence; zero is not a date.
+func when(m events.Micros) string {
+	if m == 0 {
+		return "no time"
+	}
+	return m.String()
 }
 
 // checkDecided: the event behind a UnitLeaseExpired in its stream is the decision, in the same transaction (I-19).

@@ -55,7 +55,7 @@ func (c *Checker) incarnation(e events.Envelope) {
 func (c *Checker) nodeEvent(e events.Envelope, id events.NodeID) {
 	n := c.nodes[id]
 	if n == nil {
-		n = &node{id: id, settings: c.opt.Settings}
+		n = &node{id: id, settings: c.opt.Settings, version: c.opened(e.Stream)}
 		c.nodes[id] = n
 	}
 	c.version(e, &n.version)

@@ -130,6 +130,8 @@ func (r *register) describe() string {
 	}
 	s := fmt.Sprintf("%s(%d)", r.State, r.Current)
 	switch {
+	case r.Newest == 0:
+		s = "not armed"
 	case r.State == Idle:
 		s = fmt.Sprintf("idle, wakeup %d closed", r.Closed)
 	case r.State == Pending && r.MaybePublished:
@@ -170,38 +172,48 @@ func (c *Checker) registerEvent(e events.Envelope, owner [16]byte, kind events.K
 
 // register finds the register of e, or opens it with its first arm. It is nil for a stray.
 func (c *Checker) register(e events.Envelope, owner [16]byte, kind events.Kind) *register {
-	r := &register{Register: Register{Owner: owner, Kind: kind, State: Idle}, stream: e.Stream}
-	var at **register
-	if kind == events.KindMessage {
-		m := c.messages[owner]
-		if m == nil {
-			c.stray(e, "%s for a message that was never submitted (O-3)", e.Event.EventType())
-			return nil
-		}
-		r.message, at = m, &m.register
-	} else {
-		run := c.runs[owner]
-		if run == nil {
-			c.stray(e, "%s for a run that was never planned (O-3)", e.Event.EventType())
-			return nil
-		}
-		r.run = run
-		for i, k := range events.Kinds {
-			if k == kind {
-				at = &run.regs[i]
-			}
-		}
-	}
+	at := c.slotOf(owner, kind)
 	if *at != nil {
 		return *at
 	}
-	if _, arm := e.Event.(events.OutboxArmed); !arm {
+	r := &register{
+		Register: Register{Owner: owner, Kind: kind, State: Idle, Version: c.opened(e.Stream)},
+		stream:   e.Stream, run: c.runs[owner], message: c.messages[owner],
+	}
+	if kind == events.KindMessage {
+		r.run = nil
+	} else {
+		r.message = nil
+	}
+	switch _, arm := e.Event.(events.OutboxArmed); {
+	case r.run == nil && r.message == nil:
+		c.stray(e, "%s, and its owner was never planned or submitted (O-3)", e.Event.EventType())
+		return nil
+	case !arm:
 		c.stray(e, "%s of a register that was never armed", e.Event.EventType())
 		return nil
 	}
 	*at = r
 	c.registers = append(c.registers, r)
 	return r
+}
+
+// slotOf is where the register of an owner is kept; for an owner that the log does not know it is a place for nothing.
+func (c *Checker) slotOf(owner [16]byte, kind events.Kind) **register {
+	if kind == events.KindMessage {
+		if m := c.messages[owner]; m != nil {
+			return &m.register
+		}
+		return new(*register)
+	}
+	if run := c.runs[owner]; run != nil {
+		for i, k := range events.Kinds {
+			if k == kind {
+				return &run.regs[i]
+			}
+		}
+	}
+	return new(*register)
 }
 
 // armed checks O-S1 to O-S3 and O-S8.
@@ -257,9 +269,39 @@ func (c *Checker) mayArm(e events.Envelope, r *register, ev events.OutboxArmed) 
 		return
 	case events.KindDispatch:
 		c.mayArmDispatch(e, r, ev, first)
+	case events.KindUnit, events.KindFinalize:
+		if ev.Cause != events.ArmRedriven {
+			c.tx.announced = append(c.tx.announced, announced{r, e.Position})
+		}
 	}
 	if r.run.Status.Terminal() && ev.Cause != events.ArmRedriven {
 		c.wrong("I-2", e, "nothing is owed, the run is %s (O-3)", r.run.Status)
+	}
+}
+
+// announced is an arm, until the end of its transaction shows the change that it announces (O-3).
+type announced struct {
+	r        *register
+	position events.Position
+}
+
+// endOfAnnounced: run_sync_unit is armed with a dispatch, and finalize_sync_run when no unit is open (section 7, U-21).
+func (c *Checker) endOfAnnounced() {
+	for _, a := range c.tx.announced {
+		run := a.r.run
+		if a.r.Kind == events.KindFinalize {
+			if open := run.Units.Open(); open > 0 {
+				c.report("I-2", a.position, a.r.stream, "finalize_sync_run is armed, and %d units of the run are open (U-21)", open)
+			}
+			continue
+		}
+		found := false
+		for _, d := range c.tx.dispatched {
+			found = found || d.u.run == run
+		}
+		if !found {
+			c.report("I-2", a.position, a.r.stream, "run_sync_unit is armed, and the transaction dispatches no unit of the run (O-3, section 7)")
+		}
 	}
 }
 

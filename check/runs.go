@@ -162,6 +162,7 @@ func (c *Checker) runPlanned(e events.Envelope, id events.RunID, ev events.RunPl
 		Run: Run{
 			ID: id, Job: ev.Job, Sync: ev.Sync, TriggeredBy: ev.TriggeredBy, RetryOf: ev.RetryOf, Mode: ev.Mode,
 			Policy: ev.Policy, Status: events.RunIsPlanned, Total: ev.TotalUnits, PlannedAt: e.At,
+			Version: c.opened(e.Stream),
 		},
 		tiers: map[string]*tier{}, plannedTx: c.tx.position,
 	}

@@ -29,7 +29,7 @@ func (c *Checker) scheduleEvent(e events.Envelope) {
 	name := e.Stream.String()
 	s := c.schedules[name]
 	if s == nil {
-		s = &schedule{}
+		s = &schedule{version: c.opened(e.Stream)}
 		c.schedules[name] = s
 	}
 	c.version(e, &s.version)
@@ -49,7 +49,7 @@ func (c *Checker) scheduleEvent(e events.Envelope) {
 func (c *Checker) occurrenceEvent(e events.Envelope) {
 	o := c.occurrences[e.Stream]
 	if o == nil {
-		o = &occurrence{}
+		o = &occurrence{version: c.opened(e.Stream)}
 		c.occurrences[e.Stream] = o
 	}
 	first := o.version == 0

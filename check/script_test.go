@@ -51,11 +51,15 @@ func id(family byte, n int) (b [16]byte) {
 	return b
 }
 
-func runID(n int) events.RunID                           { return id('r', n) }
-func jobID(n int) events.JobID                           { return id('j', n) }
-func nodeID(n int) events.NodeID                         { return id('n', n) }
-func messageID(n int) events.MessageID                   { return id('m', n) }
-func unitID(run, n int) events.UnitID                    { u := id('u', n); u[1], u[2] = byte(run>>8), byte(run); return u }
+func runID(n int) events.RunID         { return id('r', n) }
+func jobID(n int) events.JobID         { return id('j', n) }
+func nodeID(n int) events.NodeID       { return id('n', n) }
+func messageID(n int) events.MessageID { return id('m', n) }
+func unitID(run, n int) events.UnitID {
+	u := id('u', n)
+	u[1], u[2] = byte(run>>8), byte(run)
+	return u
+}
 func unitStream(run, n int) events.StreamID              { return events.UnitStream(unitID(run, n)) }
 func reg(run int, k events.Kind) events.StreamID         { return events.RegisterStream(runID(run), k) }
 func (s *script) after(d events.Span)                    { s.now = s.now.Add(d) }
@@ -216,7 +220,9 @@ func (s *script) backfill(source string) events.UnitPlanned {
 }
 
 // plan is R-1, for run n and its job n.
-func (s *script) plan(n int, p events.Policy, us ...events.UnitPlanned) { s.planFor(n, p, "", "", us...) }
+func (s *script) plan(n int, p events.Policy, us ...events.UnitPlanned) {
+	s.planFor(n, p, "", "", us...)
+}
 
 func (s *script) planFor(n int, p events.Policy, key, occurrence string, us ...events.UnitPlanned) {
 	mode := events.Incremental

@@ -90,7 +90,9 @@ func (c *Checker) checkNeverStarted(e events.Envelope, u *unit, ev events.UnitFa
 		c.wrong("I-2", e, "dispatch fails a unit as %s (U-14)", ev.Category)
 	case u.AttemptDispatches < dispatches:
 		c.wrong("I-2", e, "the unit is given up after %d dispatches of the attempt (U-14)", u.AttemptDispatches)
-	case after < 0, after > 0 && u.FirstDispatchedAt.Add(after) > e.At:
+	case after < 0:
+		c.wrong("I-2", e, "the unit is given up, and dispatch.never_started_after is 0: never (U-14)")
+	case after > 0 && u.FirstDispatchedAt.Add(after) > e.At:
 		c.wrong("I-2", e, "the unit is given up, first dispatched at %s; dispatch.never_started_after is %s (U-14)", u.FirstDispatchedAt, after)
 	case !c.room(e, u):
 		c.wrong("I-2", e, "the unit is given up while no slot is free for it (U-14)")
@@ -129,7 +131,7 @@ func (c *Checker) unitRetried(e events.Envelope, u *unit, ev events.UnitRetrySch
 	}
 	if ev.CooldownKey != "" {
 		if ev.CooldownUntil != ev.AvailableAt {
-			c.wrong("I-2", e, "its cooldown ends at %s, and the deferral at %s (RL-4)", ev.CooldownUntil, ev.AvailableAt)
+			c.wrong("I-2", e, "its cooldown ends at %s, and the deferral at %s (RL-4)", when(ev.CooldownUntil), when(ev.AvailableAt))
 		}
 		c.cooldown.note(u.Plan.Provider, u.Plan.Source, ev.CooldownKey, ev.CooldownUntil)
 	}
@@ -224,7 +226,7 @@ func (c *Checker) checkEpisode(e events.Envelope, u *unit, ev events.UnitRetrySc
 	}
 	if ev.RateLimitDeferrals != n || ev.RateLimitFirstAt != first {
 		c.wrong("I-20", e, "it leaves an episode of %d deferrals since %s, and %s leaves one of %d since %s (U-20)",
-			ev.RateLimitDeferrals, ev.RateLimitFirstAt, ev.Cause, n, first)
+			ev.RateLimitDeferrals, when(ev.RateLimitFirstAt), ev.Cause, n, when(first))
 	}
 }
 

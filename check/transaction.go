@@ -29,6 +29,7 @@ type transaction struct {
 	drained    []drained
 	ends       []*run
 	cancelled  []*unit // for the sake of their run
+	announced  []announced
 	claimed    []*register
 	released   []*register
 	dropped    []*register // of kind dispatch, for nothing owed
@@ -69,6 +70,7 @@ func (c *Checker) endTx() {
 	c.endOfCascades()
 	c.endOfDrained()
 	c.endOfRetries()
+	c.endOfAnnounced()
 	c.endOfWakeups()
 	c.endOfRuns()
 	c.endOfOccurrences()
@@ -84,7 +86,7 @@ func (t *transaction) reset() {
 		twins: twins, settlers: t.settlers[:0],
 		jobs: t.jobs[:0], plans: t.plans[:0], dispatched: t.dispatched[:0], started: t.started[:0],
 		retried: t.retried[:0], expired: t.expired[:0], fallen: t.fallen[:0], drained: t.drained[:0], ends: t.ends[:0],
-		cancelled: t.cancelled[:0], claimed: t.claimed[:0], released: t.released[:0], dropped: t.dropped[:0],
+		cancelled: t.cancelled[:0], announced: t.announced[:0], claimed: t.claimed[:0], released: t.released[:0], dropped: t.dropped[:0],
 		triggered: t.triggered[:0], occasioned: t.occasioned[:0],
 	}
 }

@@ -184,7 +184,7 @@ func (c *Checker) unitPlanned(e events.Envelope, id events.UnitID, ev events.Uni
 	c.tx.twins[t] = struct{}{}
 
 	u := &unit{
-		Unit: Unit{ID: id, Run: r.ID, Plan: ev, PlannedAt: e.At},
+		Unit: Unit{ID: id, Run: r.ID, Plan: ev, PlannedAt: e.At, Version: c.opened(e.Stream)},
 		run:  r, tier: r.tierOf(ev.Provider, ev.Source), bucket: c.slots.bucketOf(events.NewBucket(ev.Provider, ev.Cost)),
 		last: e.Position, inBusy: -1, inFlight: -1,
 	}

@@ -73,9 +73,14 @@ func Decompose(in PlanInput) ([]events.UnitPlanned, error) {
 	sources := slices.Sorted(slices.Values(in.Sources))
 	datasets := slices.SortedFunc(slices.Values(in.Datasets), func(a, b Dataset) int { return cmp.Compare(a.Name, b.Name) })
 	var units []events.UnitPlanned
+	count := 0
 	for _, source := range sources {
 		for _, d := range datasets {
-			for _, p := range in.periods(source, d) {
+			periods := in.periods(source, d)
+			if count += len(periods); count > in.MaxUnits {
+				continue // counted for the message; more units than a run may hold are never built
+			}
+			for _, p := range periods {
 				units = append(units, events.UnitPlanned{
 					Ordinal: len(units) + 1, Source: source, Provider: in.Provider, Dataset: d.Name, Members: d.Members,
 					Tier: d.Tier, Cost: d.Cost, Mode: in.Mode, Window: p.Window, Surfaces: d.Surfaces,
@@ -85,8 +90,8 @@ func Decompose(in PlanInput) ([]events.UnitPlanned, error) {
 			}
 		}
 	}
-	if len(units) > in.MaxUnits {
-		return nil, &PlanTooLargeError{Units: len(units), Limit: in.MaxUnits}
+	if count > in.MaxUnits {
+		return nil, &PlanTooLargeError{Units: count, Limit: in.MaxUnits}
 	}
 	return units, nil
 }
@@ -124,11 +129,11 @@ func (in PlanInput) calendar(source string, d Dataset) []Period {
 	}
 	candidates, isListed := in.Listed(source, d.Name)
 	if isListed {
-		candidates = slices.Concat(candidates, vanished(candidates, covered))
+		candidates = distinct(candidates)
+		candidates = distinct(slices.Concat(candidates, vanished(d.Calendar, candidates, covered)))
 	} else {
 		candidates = in.enumerated(d)
 	}
-	slices.SortFunc(candidates, func(a, b Period) int { return a.Window.From.Compare(b.Window.From) })
 
 	open := PeriodAt(d.Calendar, in.Now)
 	var out []Period
@@ -148,16 +153,28 @@ func (in PlanInput) calendar(source string, d Dataset) []Period {
 	return out
 }
 
+// distinct are the periods by start, each once: a run has one unit per window, whatever a provider lists twice.
+func distinct(periods []Period) []Period {
+	out := make([]Period, len(periods))
+	for i, p := range periods {
+		out[i] = Period{Window: events.NewWindow(p.Window.From, p.Window.To), Fingerprint: p.Fingerprint}
+	}
+	slices.SortStableFunc(out, func(a, b Period) int {
+		return cmp.Or(a.Window.From.Compare(b.Window.From), a.Window.To.Compare(b.Window.To))
+	})
+	return slices.CompactFunc(out, func(a, b Period) bool { return a.Window == b.Window })
+}
+
 // vanished are the periods that held data when they last succeeded and are listed no more: history was rewritten, and
-// what was stored of it must go.
-func vanished(listed, covered []Period) []Period {
+// what was stored of it must go. A period of another calendar has not vanished: the dataset was declared anew.
+func vanished(c events.Calendar, listed, covered []Period) []Period {
 	there := make(map[events.Window]bool, len(listed))
 	for _, p := range listed {
 		there[p.Window] = true
 	}
 	var out []Period
 	for _, p := range covered {
-		if p.Fingerprint != "" && !there[p.Window] {
+		if p.Fingerprint != "" && !there[p.Window] && p.Window == PeriodAt(c, p.Window.From) {
 			out = append(out, Period{Window: p.Window})
 		}
 	}
@@ -165,14 +182,17 @@ func vanished(listed, covered []Period) []Period {
 }
 
 // enumerated are the periods of a dataset that no provider lists: those that the request touches, the last being the
-// open one.
+// open one. An end that was asked for is exclusive.
 func (in PlanInput) enumerated(d Dataset) []Period {
-	from, to := in.Now.Add(-d.depth(in.Knobs)), endOf(in.Now, in.Before)
-	if in.Mode == events.Backfill {
-		from, to = in.Since, in.Before.Add(-time.Microsecond)
+	from, last := in.Now.Add(-d.depth(in.Knobs)), in.Now
+	switch {
+	case in.Mode == events.Backfill:
+		from, last = in.Since, in.Before.Add(-time.Microsecond)
+	case endOf(in.Now, in.Before).Before(in.Now):
+		last = in.Before.Add(-time.Microsecond)
 	}
 	var out []Period
-	for w := PeriodAt(d.Calendar, from); !w.From.After(to) && len(out) <= in.MaxUnits; w = PeriodAt(d.Calendar, w.To) {
+	for w := PeriodAt(d.Calendar, from); !w.From.After(last) && len(out) <= in.MaxUnits; w = PeriodAt(d.Calendar, w.To) {
 		out = append(out, Period{Window: w})
 	}
 	return out

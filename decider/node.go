@@ -6,12 +6,13 @@ import "github.com/towline-dev/towline/events"
 //
 //	∅ ──NodeStarted──► up ──NodeRecovered──► up ──NodeStopped──► down
 type Node struct {
-	ID        events.NodeID
-	Started   events.NodeStarted
-	StartedAt events.Micros
-	Recovered events.NodeRecovered
-	StoppedAt events.Micros
-	Reason    string
+	ID          events.NodeID
+	Started     events.NodeStarted
+	StartedAt   events.Micros
+	Recovered   events.NodeRecovered
+	RecoveredAt events.Micros
+	StoppedAt   events.Micros
+	Reason      string
 }
 
 func (n Node) evolve(env events.Envelope) Node {
@@ -20,7 +21,7 @@ func (n Node) evolve(env events.Envelope) Node {
 		n.ID, _ = env.Stream.Node()
 		n.Started, n.StartedAt = e, env.At
 	case events.NodeRecovered:
-		n.Recovered = e
+		n.Recovered, n.RecoveredAt = e, env.At
 	case events.NodeStopped:
 		n.StoppedAt, n.Reason = env.At, e.Reason
 	}

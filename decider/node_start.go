@@ -31,7 +31,7 @@ func (RecoverNode) Fresh() bool               { return false }
 
 func (c RecoverNode) decide(s State) ([]events.Event, *Rejection) {
 	n := s.(Node)
-	if n.StartedAt == 0 || n.StoppedAt != 0 {
+	if n.StartedAt == 0 || n.RecoveredAt != 0 || n.StoppedAt != 0 {
 		return nil, nil
 	}
 	return []events.Event{c.Recovered}, nil

@@ -6,7 +6,7 @@ import "github.com/towline-dev/towline/events"
 // nothing: the settle of the last open unit arms finalize under a new number (U-21), so nothing is lost by waiting.
 type FinalizeRun struct {
 	Run    events.RunID
-	Counts events.Counts // of ended units, read in the same transaction
+	Counts events.Counts // of ended units, read in the same transaction; how many there are is the plan's to say
 }
 
 func (FinalizeRun) Name() string              { return "finalize_run" }
@@ -16,6 +16,7 @@ func (FinalizeRun) Fresh() bool               { return false }
 func (c FinalizeRun) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Run)
 	n := c.Counts
+	n.Total = r.Plan.TotalUnits
 	if !r.Open() || n.Succeeded+n.Failed+n.Cancelled < n.Total {
 		return nil, nil
 	}

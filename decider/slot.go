@@ -23,7 +23,7 @@ type Candidate struct {
 type Waiting struct {
 	Stale   []Candidate         // dispatching, and their message must be taken for lost
 	Retries []Candidate         // retrying, and due
-	Planned iter.Seq[Candidate] // planned, with an open tier: reference tier first, then by ordinal
+	Planned iter.Seq[Candidate] // planned, with an open tier: reference tier first, then by ordinal; nil: none
 }
 
 // InOrder is the walk of HD-3: what was lost goes first, so that new work cannot starve it; but a unit that nobody
@@ -48,9 +48,11 @@ func (w Waiting) InOrder() iter.Seq[Candidate] {
 				return
 			}
 		}
-		for c := range w.Planned {
-			if !yield(c) {
-				return
+		if w.Planned != nil {
+			for c := range w.Planned {
+				if !yield(c) {
+					return
+				}
 			}
 		}
 		for _, c := range stale {

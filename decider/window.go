@@ -43,18 +43,21 @@ func incremental(d Dataset, marks []time.Time, now, before time.Time, k WindowKn
 	return nonEmpty(events.NewWindow(start, end))
 }
 
-// backfill is W-3: contiguous pieces whose union is exactly the request, cut at midnight UTC. It stops behind limit
-// pieces, which is too many already.
+const day = 24 * time.Hour
+
+// backfill is W-3: contiguous pieces whose union is exactly the request, cut at midnight UTC, so none but the first and
+// the last is shorter than a day. It stops behind limit pieces, which is too many already.
 func backfill(d Dataset, since, before time.Time, k WindowKnobs, limit int) []events.Window {
 	chunk := k.Chunk
 	if len(d.Members) > 0 {
 		chunk = k.ChunkWorkItem
 	}
+	whole := events.NewWindow(since, before)
 	var out []events.Window
-	for from := since; from.Before(before) && len(out) <= limit; {
-		to := from.Truncate(24 * time.Hour).Add(chunk)
-		if to.After(before) {
-			to = before
+	for from := whole.From; from.Before(whole.To) && len(out) <= limit; {
+		to := from.Add(max(chunk, day)).Truncate(day)
+		if to.After(whole.To) {
+			to = whole.To
 		}
 		out = append(out, events.NewWindow(from, to))
 		from = to

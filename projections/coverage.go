@@ -51,7 +51,7 @@ func (coverage) Apply(tx Writer, env events.Envelope, _, after decider.State) er
 	if len(e.Result.State) > 0 {
 		err := tx.Exec(`INSERT INTO left_state (source, dataset, unit_id, state) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (source, dataset) DO UPDATE SET unit_id = excluded.unit_id, state = excluded.state`,
-			u.Plan.Source, u.Plan.Dataset, u.ID[:], string(e.Result.State))
+			u.Plan.Source, u.Plan.Dataset, blob(u.ID), string(e.Result.State))
 		if err != nil {
 			return err
 		}
@@ -64,5 +64,5 @@ func (coverage) Apply(tx Writer, env events.Envelope, _, after decider.State) er
 		ON CONFLICT (source, dataset, window_from, window_to) DO UPDATE SET fingerprint = excluded.fingerprint,
 		rows = excluded.rows, unit_id = excluded.unit_id, succeeded_at = excluded.succeeded_at`,
 		u.Plan.Source, u.Plan.Dataset, u.Plan.Window.From.UnixMicro(), u.Plan.Window.To.UnixMicro(), text(e.Result.Fingerprint),
-		e.Result.Rows, u.ID[:], int64(env.At))
+		e.Result.Rows, blob(u.ID), int64(env.At))
 }

@@ -39,22 +39,25 @@ CREATE TABLE jobs (
 }
 
 func (jobs) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
-	j, ok := after.(decider.Job)
-	if !ok {
-		return nil
+	if j, ok := after.(decider.Job); ok {
+		return applyJob(tx, env, j)
 	}
+	return nil
+}
+
+func applyJob(tx Writer, env events.Envelope, j decider.Job) error {
 	switch e := env.Event.(type) {
 	case events.JobOpened:
 		return tx.Exec(`INSERT INTO jobs (job_id, trigger, sync, actor, reason, idempotency_key, request_fingerprint, opened_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			j.ID[:], string(e.Trigger), e.Sync, text(e.Actor), text(e.Reason), text(e.IdempotencyKey),
+			blob(j.ID), string(e.Trigger), e.Sync, text(e.Actor), text(e.Reason), text(e.IdempotencyKey),
 			text(e.RequestFingerprint), int64(j.OpenedAt))
 	case events.JobLinked:
-		return tx.Exec(`UPDATE jobs SET run_id = $2 WHERE job_id = $1`, j.ID[:], e.Run[:])
+		return tx.Exec(`UPDATE jobs SET run_id = $2 WHERE job_id = $1`, blob(j.ID), blob(e.Run))
 	case events.JobClosed:
 		return tx.Exec(`UPDATE jobs SET status = $2, succeeded_units = $3, failed_units = $4, cancelled_units = $5,
 			closed_at = $6 WHERE job_id = $1`,
-			j.ID[:], string(e.Status), e.Succeeded, e.Failed, e.Cancelled, int64(j.ClosedAt))
+			blob(j.ID), string(e.Status), e.Succeeded, e.Failed, e.Cancelled, int64(j.ClosedAt))
 	}
 	return nil
 }

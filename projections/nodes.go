@@ -35,10 +35,13 @@ CREATE TABLE nodes (
 }
 
 func (nodes) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
-	n, ok := after.(decider.Node)
-	if !ok {
-		return nil
+	if n, ok := after.(decider.Node); ok {
+		return applyNode(tx, env, n)
 	}
+	return nil
+}
+
+func applyNode(tx Writer, env events.Envelope, n decider.Node) error {
 	switch e := env.Event.(type) {
 	case events.NodeStarted:
 		gone := `UPDATE nodes SET gone = 1 WHERE gone = 0`
@@ -50,10 +53,10 @@ func (nodes) Apply(tx Writer, env events.Envelope, _, after decider.State) error
 		}
 		return tx.Exec(`INSERT INTO nodes (incarnation, position, host, pid, version, store_mode, config, started_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			n.ID[:], int64(env.Position), text(e.Host), e.PID, text(e.Version), string(e.StoreMode), text(string(e.Config)),
+			blob(n.ID), int64(env.Position), text(e.Host), e.PID, text(e.Version), string(e.StoreMode), text(string(e.Config)),
 			int64(env.At))
 	case events.NodeStopped:
-		return tx.Exec(`UPDATE nodes SET stopped_at = $2, gone = 1 WHERE incarnation = $1`, n.ID[:], int64(env.At))
+		return tx.Exec(`UPDATE nodes SET stopped_at = $2, gone = 1 WHERE incarnation = $1`, blob(n.ID), int64(env.At))
 	}
 	return nil
 }

@@ -58,14 +58,17 @@ CREATE TABLE outbox (
 }
 
 func (outbox) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
-	r, ok := after.(decider.Register)
-	if !ok {
-		return nil
+	if r, ok := after.(decider.Register); ok {
+		return applyRegister(tx, env, before.(decider.Register).Status == "", r)
 	}
+	return nil
+}
+
+func applyRegister(tx Writer, env events.Envelope, first bool, r decider.Register) error {
 	if _, claimed := env.Event.(events.OutboxClaimed); claimed {
 		return tx.Exec(`UPDATE outbox SET status = 'claimed', available_at = NULL, floor = 0, attempts = $3,
 			claim_expires_at = $4, claim_node = $5, claim_messages = $6 WHERE owner = $1 AND kind = $2`,
-			r.Owner[:], string(r.Kind), r.Attempts, claimExpiry(r), blob(r.Claim.Node), number(r.Claim.Messages))
+			blob(r.Owner), string(r.Kind), r.Attempts, claimExpiry(r), blob(r.Claim.Node), number(r.Claim.Messages))
 	}
 	outcomes, err := list(r.Outcomes)
 	if err != nil {
@@ -76,12 +79,12 @@ func (outbox) Apply(tx Writer, env events.Envelope, before, after decider.State)
 		return err
 	}
 	args := []any{
-		r.Owner[:], string(r.Kind), string(r.Status), r.Newest, r.Current, r.Closed, micros(r.AvailableAt), r.Attempts,
+		blob(r.Owner), string(r.Kind), string(r.Status), r.Newest, r.Current, r.Closed, micros(r.AvailableAt), r.Attempts,
 		flag(r.Floor), flag(r.MaybePublished), number(r.Next), micros(r.NextAt), claimExpiry(r),
 		blob(r.Claim.Node), number(r.Claim.Messages), r.Targets, outcomes, resolved, text(r.LastCause), text(r.LastText),
 		micros(r.LastDispatchedAt), micros(r.LastClosedAt), text(r.Transport), blob(r.ClosedBy), r.GoneLocal,
 	}
-	if before.(decider.Register).Status == "" {
+	if first {
 		return tx.Exec(`INSERT INTO outbox (owner, kind, status, newest, current, closed, available_at, attempts, floor,
 			maybe_published, next, next_at, claim_expires_at, claim_node, claim_messages, targets, outcomes, resolved,
 			last_cause, last_text, last_dispatched_at, last_closed_at, transport, closed_by, gone_local)

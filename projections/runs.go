@@ -53,26 +53,29 @@ CREATE TABLE runs (
 }
 
 func (runs) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
-	r, ok := after.(decider.Run)
-	if !ok {
-		return nil
+	if r, ok := after.(decider.Run); ok {
+		return applyRun(tx, env, r)
 	}
+	return nil
+}
+
+func applyRun(tx Writer, env events.Envelope, r decider.Run) error {
 	switch e := env.Event.(type) {
 	case events.RunPlanned:
 		return insertRun(tx, r, e)
 	case events.RunDispatchStarted:
-		return tx.Exec(`UPDATE runs SET status = $2, started_at = $3 WHERE run_id = $1`, r.ID[:], string(r.Status), int64(r.StartedAt))
+		return tx.Exec(`UPDATE runs SET status = $2, started_at = $3 WHERE run_id = $1`, blob(r.ID), string(r.Status), int64(r.StartedAt))
 	case events.RunFinalized, events.RunCancelled:
 		return tx.Exec(`UPDATE runs SET status = $2, reason = $3, succeeded_units = $4, failed_units = $5,
 			cancelled_units = $6, post_sync_owed = $7, completed_at = $8 WHERE run_id = $1`,
-			r.ID[:], string(r.Status), text(r.Reason), r.Counts.Succeeded, r.Counts.Failed, r.Counts.Cancelled,
+			blob(r.ID), string(r.Status), text(r.Reason), r.Counts.Succeeded, r.Counts.Failed, r.Counts.Cancelled,
 			flag(r.PostSyncOwed), int64(r.CompletedAt))
 	}
 	posts, err := list(r.Posts)
 	if err != nil {
 		return err
 	}
-	return tx.Exec(`UPDATE runs SET posts = $2 WHERE run_id = $1`, r.ID[:], posts)
+	return tx.Exec(`UPDATE runs SET posts = $2 WHERE run_id = $1`, blob(r.ID), posts)
 }
 
 func insertRun(tx Writer, r decider.Run, e events.RunPlanned) error {
@@ -90,6 +93,6 @@ func insertRun(tx Writer, r decider.Run, e events.RunPlanned) error {
 	}
 	return tx.Exec(`INSERT INTO runs (run_id, job_id, sync, triggered_by, mode, selection, retry_of, left_out, policy,
 		status, total_units, planned_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		r.ID[:], e.Job[:], e.Sync, string(e.TriggeredBy), string(e.Mode), string(selection), blob(e.RetryOf), leftOut,
+		blob(r.ID), blob(e.Job), e.Sync, string(e.TriggeredBy), string(e.Mode), string(selection), blob(e.RetryOf), leftOut,
 		string(policy), string(r.Status), e.TotalUnits, int64(r.PlannedAt))
 }

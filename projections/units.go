@@ -81,27 +81,30 @@ CREATE TABLE units (
 
 // Apply writes the columns that an event can change and no others: the hot ones have a statement each.
 func (units) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
-	u, ok := after.(decider.Unit)
-	if !ok {
-		return nil
+	if u, ok := after.(decider.Unit); ok {
+		return applyUnit(tx, env, u)
 	}
+	return nil
+}
+
+func applyUnit(tx Writer, env events.Envelope, u decider.Unit) error {
 	switch env.Event.(type) {
 	case events.UnitPlanned:
 		return insertUnit(tx, u)
 	case events.UnitDispatched:
 		return tx.Exec(`UPDATE units SET status = 'dispatching', dispatch = $2, attempt_dispatches = $3,
 			first_dispatched_at = $4, last_dispatched_at = $5, wakeup = $6, available_at = NULL WHERE unit_id = $1`,
-			u.ID[:], u.Dispatches, u.AttemptDispatches, int64(u.FirstDispatchedAt), int64(u.LastDispatchedAt), u.Wakeup)
+			blob(u.ID), u.Dispatches, u.AttemptDispatches, int64(u.FirstDispatchedAt), int64(u.LastDispatchedAt), u.Wakeup)
 	case events.UnitClaimed:
 		return tx.Exec(`UPDATE units SET status = 'running', attempt = $2, claimed_position = $3, claimed_at = $4,
 			lease_expires_at = $5, lease_ends_at = $6, lease_node = $7, worker = $8, last_renewed_at = NULL WHERE unit_id = $1`,
-			u.ID[:], u.Attempt, int64(u.Claimed), int64(u.ClaimedAt), int64(u.Lease.ExpiresAt), int64(u.Lease.EndsAt),
+			blob(u.ID), u.Attempt, int64(u.Claimed), int64(u.ClaimedAt), int64(u.Lease.ExpiresAt), int64(u.Lease.EndsAt),
 			blob(u.Lease.Node), text(u.Lease.Worker))
 	case events.UnitLeaseRenewed:
 		return tx.Exec(`UPDATE units SET lease_expires_at = $2, last_renewed_at = $3 WHERE unit_id = $1`,
-			u.ID[:], int64(u.Lease.ExpiresAt), int64(u.LastRenewedAt))
+			blob(u.ID), int64(u.Lease.ExpiresAt), int64(u.LastRenewedAt))
 	case events.UnitLateResult:
-		return tx.Exec(`UPDATE units SET late_results = $2 WHERE unit_id = $1`, u.ID[:], len(u.Late))
+		return tx.Exec(`UPDATE units SET late_results = $2 WHERE unit_id = $1`, blob(u.ID), len(u.Late))
 	case events.UnitLeaseExpired:
 		return nil // the decision that follows writes the row
 	}
@@ -117,7 +120,7 @@ func settleUnit(tx Writer, u decider.Unit) error {
 		lease_node = NULL, worker = NULL, expired_lease_retries = $4, rate_limit_deferrals = $5, rate_limit_first_at = $6,
 		hand_backs = $7, error_category = $8, error_text = $9, settled_by = $10, result = $11, duration = $12,
 		settled_at = $13 WHERE unit_id = $1`,
-		u.ID[:], string(u.Status), micros(u.AvailableAt), u.ExpiredLeaseRetries, u.RateLimitDeferrals,
+		blob(u.ID), string(u.Status), micros(u.AvailableAt), u.ExpiredLeaseRetries, u.RateLimitDeferrals,
 		micros(u.RateLimitFirstAt), u.HandBacks, text(u.Category), text(u.Text), text(u.By), result, duration(u.Duration),
 		micros(u.SettledAt))
 }
@@ -135,7 +138,7 @@ func insertUnit(tx Writer, u decider.Unit) error {
 	return tx.Exec(`INSERT INTO units (unit_id, run_id, ordinal, source, provider, dataset, members, tier, cost_class, mode,
 		window_from, window_to, surfaces, fingerprint, calendar, watermark, status, planned_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 'planned', $17)`,
-		u.ID[:], p.Run[:], p.Ordinal, p.Source, p.Provider, p.Dataset, members, string(p.Tier), string(p.Cost), string(p.Mode),
+		blob(u.ID), blob(p.Run), p.Ordinal, p.Source, p.Provider, p.Dataset, members, string(p.Tier), string(p.Cost), string(p.Mode),
 		windowFrom(p.Window), p.Window.To.UnixMicro(), surfaces, text(p.Fingerprint), text(p.Calendar), flag(p.Watermark),
 		int64(u.PlannedAt))
 }

@@ -245,6 +245,39 @@ func (v View) Units(run events.RunID, after, limit int) ([]SyncRunUnit, error) {
 		run[:], after, limit)
 }
 
+// Brought is what the units of one source and dataset of a run have brought: those that succeeded. A zero From is an
+// open start of at least one of them.
+type Brought struct {
+	Provider, Source, Dataset string
+	From, To                  time.Time
+}
+
+// Brought sums up the succeeded units of a run, by source and dataset.
+func (v View) Brought(run events.RunID) ([]Brought, error) {
+	var out []Brought
+	err := v.tx.Query(func(r store.Row) error {
+		var b Brought
+		var from *int64
+		var to int64
+		var open int
+		if err := r.Scan(&b.Provider, &b.Source, &b.Dataset, &from, &to, &open); err != nil {
+			return err
+		}
+		if open > 0 {
+			from = nil
+		}
+		w := windowOf(from, to)
+		b.From, b.To = w.From, w.To
+		out = append(out, b)
+		return nil
+	}, `SELECT provider, source, dataset, min(window_from), max(window_to), sum(window_from IS NULL) FROM units
+		WHERE run_id = $1 AND status = 'succeeded' GROUP BY provider, source, dataset ORDER BY source, dataset, provider`, run[:])
+	if err != nil {
+		return nil, fmt.Errorf("sum up run %s: %w", run, err)
+	}
+	return out, nil
+}
+
 func (v View) units(query string, args ...any) ([]SyncRunUnit, error) {
 	var out []SyncRunUnit
 	err := v.tx.Query(func(r store.Row) error {

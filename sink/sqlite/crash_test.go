@@ -32,12 +32,13 @@ var children = map[string]func(path string){
 	"sum":    commitHundred,
 }
 
-const manyRows = 20_000 // more than the page cache holds, so that the temporary table is in its file
+// More bytes than the page cache holds, so that the temporary table is in its file.
+const manyRows, wideRow = 20_000, 500
 
 func stageAndWait(path string) {
 	w := must(sqlite.File(path).Open(context.Background(), scope(2, day)))
 	for i := range manyRows {
-		check(w.Put(context.Background(), "readings", fmt.Sprint(i), reading{2}))
+		check(w.Put(context.Background(), "readings", fmt.Sprint(i), map[string]string{"value": strings.Repeat("x", wideRow)}))
 	}
 	fmt.Println("staged")
 	_, _ = io.ReadAll(os.Stdin)

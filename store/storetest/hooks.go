@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// design 11: BeforeCommit is the last transaction of every commit that appended. It sees all of it, and what it
+// appends and changes commits with it, under a tx of its own.
+func testBeforeCommit(t *testing.T, open opener) {
+	s := open.fresh(t)
+	makeNotes(t, s)
+	var heads []events.Position
+	var seen [][]events.Envelope
+	s.Attach(store.Hooks{BeforeCommit: func(tx store.Tx) error {
+		from := events.Position(0)
+		if len(heads) > 0 {
+			from = heads[len(heads)-1]
+		}
+		page, err := tx.After(from, 100)
+		if err != nil {
+			return err
+		}
+		seen = append(seen, page)
+		if err := note(tx, string('0'+byte(len(seen))), len(page)); err != nil {
+			return err
+		}
+		if _, err = tx.Append(run(byte(len(seen))), 0, events.Meta{Command: "Hook"}, renewed(0)); err != nil {
+			return err
+		}
+		p, _, err := tx.Head()
+		heads = append(heads, p)
+		return err
+	}})
+	ends := group(t, s,
+		appendTo(unit(1), 0, renewed(1)),
+		func(tx store.Tx) error {
+			require.NoError(t, appendTo(unit(2), 0, renewed(1))(tx))
+			return errUndo
+		},
+		appendTo(unit(3), 0, renewed(1), renewed(2)))
+	require.NoError(t, ends[0].err)
+	require.ErrorIs(t, ends[1].err, errUndo)
+	require.NoError(t, ends[2].err)
+	write(t, s, appendTo(unit(4), 0, renewed(1)))
+
+	require.Len(t, seen, 2, "once a commit")
+	require.Len(t, seen[0], 3)
+	require.Len(t, seen[1], 1)
+	log := readLog(t, s)
+	require.Equal(t, []events.Position{4, 6}, heads)
+	require.Len(t, log, 6)
+	for _, i := range []int{3, 5} {
+		require.Equal(t, "Hook", log[i].Command)
+		require.Equal(t, log[i].Position, log[i].Tx)
+	}
+	requireDense(t, log)
+	require.Equal(t, []string{"1", "2"}, notes(t, s))
+}
+
+// design 11: a commit without events nudges nobody; a table may change all the same.
+func testNoHook(t *testing.T, open opener) {
+	s := open.fresh(t)
+	makeNotes(t, s)
+	s.Attach(store.Hooks{BeforeCommit: func(store.Tx) error {
+		t.Error("the hook ran in a commit without events")
+		return nil
+	}})
+	ends := group(t, s,
+		func(store.Tx) error { return nil },
+		func(tx store.Tx) error { return note(tx, "1", 1) },
+		both(2, errUndo))
+	require.NoError(t, ends[0].err)
+	require.NoError(t, ends[1].err)
+	require.ErrorIs(t, ends[2].err, errUndo)
+	require.Equal(t, []string{"1"}, notes(t, s))
+	require.Empty(t, readLog(t, s))
+}
+
+// design 11: a failed commit voids all of its transactions. The engine's caches are emptied before anybody is told, and
+// the next commit is as good as ever.
+func testVoid(t *testing.T, open opener) {
+	s := open.fresh(t)
+	makeNotes(t, s)
+	fault := errors.New("fault before the commit")
+	var order []string
+	fail := true
+	s.Attach(store.Hooks{
+		BeforeCommit: func(tx store.Tx) error {
+			if fail {
+				fail = false
+				require.NoError(t, note(tx, "9", 9))
+				return fault
+			}
+			return nil
+		},
+		OnVoid: func() { order = append(order, "void") },
+	})
+	ends := group(t, s,
+		both(1, nil),
+		func(store.Tx) error { return errUndo }, // its reason may lie in what has not happened
+		both(2, nil))
+	for _, end := range ends {
+		require.ErrorIs(t, end.err, fault)
+	}
+	require.Equal(t, []string{"void"}, order, "before the first answer, so without a race")
+	require.Empty(t, readLog(t, s))
+	require.Empty(t, notes(t, s))
+
+	for _, end := range group(t, s, both(1, nil), both(2, nil)) {
+		require.NoError(t, end.err)
+	}
+	require.Len(t, order, 1)
+	require.Equal(t, []string{"1", "2"}, notes(t, s))
+	log := readLog(t, s)
+	require.Len(t, log, 2)
+	requireDense(t, log)
+}
+
+// A bug in the hook is nobody's and so everybody's: no caller may take its transaction for done.
+func testHookPanic(t *testing.T, open opener) {
+	s := open.fresh(t)
+	voids := 0
+	broken := true
+	s.Attach(store.Hooks{
+		BeforeCommit: func(store.Tx) error {
+			if broken {
+				panic("hook")
+			}
+			return nil
+		},
+		OnVoid: func() { voids++ },
+	})
+	for _, end := range group(t, s, appendTo(unit(1), 0, renewed(1)), appendTo(unit(2), 0, renewed(1))) {
+		require.Equal(t, ended{panicked: "hook"}, end)
+	}
+	require.Equal(t, 1, voids)
+	require.Empty(t, readLog(t, s))
+	broken = false
+	write(t, s, appendTo(unit(1), 0, renewed(1)))
+}
