@@ -96,7 +96,7 @@ func (c *Checker) noteMark(e events.Envelope, r *register, n int) {
 	}
 	ids := c.ledger.claims[e.Stream] // the expansion is that of the claim; a worker may have started a unit since
 	delete(c.ledger.claims, e.Stream)
-	if r.orderOf() == events.PublishFirst {
+	if r.order() == events.PublishFirst {
 		c.ledger.marks = append(c.ledger.marks, markedIDs{e.Position, e.Stream, ids})
 		return
 	}
@@ -106,8 +106,8 @@ func (c *Checker) noteMark(e events.Envelope, r *register, n int) {
 }
 
 // Broker compares the log with everything that a broker received, in the order of receipt, and returns the breaches of
-// I-14, I-15 and I-16; they count as violations of the checker too. Call it once, at the end of the log. It panics
-// without Options.Broker.
+// I-14, I-15 and I-16; they count as violations of the checker too. The position of a breach that a message shows is
+// the head of the log when it was published. Call it once, at the end of the log. It panics without Options.Broker.
 func (c *Checker) Broker(record []Published) []Violation {
 	if c.ledger == nil {
 		panic("check: Broker without Options.Broker")

@@ -132,7 +132,7 @@ func (c *Checker) EndTx() {
 }
 
 // Finish ends the last transaction, checks what can be said only at the end of the log, and returns all violations
-// that were kept, by position.
+// that were kept, by position. No event comes after it.
 func (c *Checker) Finish() []Violation {
 	c.EndTx()
 	c.endOfGaps()

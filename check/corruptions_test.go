@@ -42,11 +42,11 @@ var corruptions = []corruption{
 	}},
 	{"I-2", "R-1: a unit is missing from the plan", fullRun, func(s *script) *entry {
 		s.drop(find[events.UnitPlanned](s, 2))
-		return find[events.JobOpened](s, 0)
+		return find[events.RunPlanned](s, 0)
 	}},
 	{"I-2", "R-1: the plan arms nothing", lostWorkers, func(s *script) *entry {
 		s.drop(find[events.OutboxArmed](s, 0))
-		return find[events.JobOpened](s, 0)
+		return find[events.RunPlanned](s, 0)
 	}},
 	{"I-2", "R-1: the plan is due later than now", fullRun, func(s *script) *entry {
 		return change(find[events.OutboxArmed](s, 0), func(a *events.OutboxArmed) { a.AvailableAt++ })
@@ -58,7 +58,7 @@ var corruptions = []corruption{
 	}},
 	{"I-2", "R-1: the job is not linked", fullRun, func(s *script) *entry {
 		s.drop(find[events.JobLinked](s, 0))
-		return find[events.JobOpened](s, 0)
+		return find[events.RunPlanned](s, 0)
 	}},
 	{"I-2", "R-1: more units than a run may hold", fullRun, func(s *script) *entry {
 		change(find[events.NodeStarted](s, 0), func(n *events.NodeStarted) { n.Config = []byte(`{"plan.max_units": 2}`) })
@@ -74,7 +74,7 @@ var corruptions = []corruption{
 	}},
 	{"I-2", "R-1a: an empty run stays open", operator, func(s *script) *entry {
 		s.drop(findIn[events.RunFinalized](s, events.RunStream(runID(3)), 0))
-		return findIn[events.JobOpened](s, events.JobStream(jobID(3)), 0)
+		return findIn[events.RunPlanned](s, events.RunStream(runID(3)), 0)
 	}},
 	{"I-2", "X-6: a retry of a run that is open", restart, func(s *script) *entry {
 		return change(find[events.RunPlanned](s, 1), func(r *events.RunPlanned) { r.RetryOf = runID(1) })
@@ -270,6 +270,39 @@ var corruptions = []corruption{
 	}},
 	{"I-2", "U-17: a lease is said to be missing", lostWorkers, func(s *script) *entry {
 		return change(find[events.UnitLeaseExpired](s, 0), func(l *events.UnitLeaseExpired) { l.Cause = events.LeaseMissing })
+	}},
+	{"I-2", "U-14: given up while it is not stale", stale, func(s *script) *entry {
+		s.node1config(`{"dispatch.stale": "2d"}`)
+		return find[events.UnitFailed](s, 0)
+	}},
+	{"I-2", "U-14: given up under another category", stale, func(s *script) *entry {
+		return change(find[events.UnitFailed](s, 0), func(f *events.UnitFailed) { f.Category = events.Timeout })
+	}},
+	{"I-2", "U-14: given up while no slot is free", stale, func(s *script) *entry {
+		f := find[events.UnitFailed](s, 0)
+		c := find[events.UnitClaimed](s, 0) // its lease outlives the other unit's day
+		change(find[events.RunPlanned](s, 0), func(r *events.RunPlanned) {
+			r.Policy.RunCap, r.Policy.Lease, r.Policy.Lifetime = 1, 72*hour, 72*hour
+		})
+		change(c, func(u *events.UnitClaimed) { u.LeaseExpiresAt, u.LeaseEndsAt = c.at.Add(72*hour), c.at.Add(72*hour) })
+		return f
+	}},
+	{"I-2", "section 6.1: a retry that was due before", retries, func(s *script) *entry {
+		r := find[events.UnitRetryScheduled](s, 1)
+		return change(r, func(u *events.UnitRetryScheduled) { u.AvailableAt = r.at - 1 })
+	}},
+	{"I-2", "U-10: a retry that is not counted on", retries, func(s *script) *entry {
+		return change(find[events.UnitRetryScheduled](s, 4), func(r *events.UnitRetryScheduled) { r.CategoryRetries = 1 })
+	}},
+	{"I-2", "U-6: a renewal that moves nothing", fullRun, func(s *script) *entry {
+		until := find[events.UnitClaimed](s, 0).event.(events.UnitClaimed).LeaseExpiresAt
+		return change(find[events.UnitLeaseRenewed](s, 0), func(r *events.UnitLeaseRenewed) { r.LeaseExpiresAt = until })
+	}},
+	{"I-2", "U-19: late for an end of the unit that has not come", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLateResult](s, 0), func(l *events.UnitLateResult) { l.Reason = events.LateUnitTerminal })
+	}},
+	{"I-2", "U-19: an old attempt that is the newest", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLateResult](s, 0), func(l *events.UnitLateResult) { l.Reason = events.LateAttemptOld })
 	}},
 	{"I-2", "U-19: two late results of one attempt", fullRun, func(s *script) *entry {
 		l := find[events.UnitLateResult](s, 0)
@@ -484,6 +517,54 @@ var corruptions = []corruption{
 			a, ok := e.event.(events.OutboxArmed)
 			return ok && a.Cause == events.ArmRedriven
 		}), func(a *events.OutboxArmed) { a.Cause = events.ArmMaterialized })
+	}},
+	{"I-2", "O-S7: parked in a later transaction", outboxTrouble, func(s *script) *entry {
+		return s.alone(find[events.OutboxParked](s, 0))
+	}},
+	{"I-2", "O-S7: parked for no reason", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxParked](s, 0), func(p *events.OutboxParked) { p.Cause = "x" })
+	}},
+	{"I-2", "O-S6: released for no reason", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 0), func(r *events.OutboxReleased) { r.Cause = "x" })
+	}},
+	{"I-2", "O-S6: a claim that has a time is released for want of one", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 0), func(r *events.OutboxReleased) { r.Cause = events.ReleaseNoClaimTime })
+	}},
+	{"I-2", "O-13: released for the past", outboxTrouble, func(s *script) *entry {
+		r := find[events.OutboxReleased](s, 3)
+		return change(r, func(o *events.OutboxReleased) { o.AvailableAt = r.at - 1 })
+	}},
+	{"I-2", "N-4: a claim of a gone incarnation waits", restart, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 0), func(r *events.OutboxReleased) { r.AvailableAt++ })
+	}},
+	{"I-2", "K-1: a dispatch wakeup is dropped for want of units", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxDropped](s, 0), func(d *events.OutboxDropped) { d.Reason = events.DropUnitGone })
+	}},
+	{"I-2", "O-8: dropped for no reason", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxDropped](s, 0), func(d *events.OutboxDropped) { d.Reason = "x" })
+	}},
+	{"I-2", "O-12: an outcome of a target that was not declared", fullRun, func(s *script) *entry {
+		return change(find[events.OutboxOutcome](s, 0), func(o *events.OutboxOutcome) { o.Target = "x" })
+	}},
+	{"I-2", "O-10: a fourth outcome", fullRun, func(s *script) *entry {
+		return change(find[events.OutboxOutcome](s, 0), func(o *events.OutboxOutcome) { o.Outcome = "x" })
+	}},
+	{"I-2", "O-12: an outcome of what was published before its mark", fullRun, func(s *script) *entry {
+		m := findIn[events.OutboxDispatched](s, reg(1, events.KindFinalize), 0)
+		return s.alone(s.behind(m, m.stream, events.OutboxOutcome{N: 1, Outcome: events.Accepted}))
+	}},
+	{"I-2", "O-17: resolved as neither", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxResolved](s, 0), func(r *events.OutboxResolved) { r.Outcome = "x" })
+	}},
+	{"I-2", "O-S10: resolved while the register is marked", postSyncs, func(s *script) *entry {
+		r := find[events.OutboxResolved](s, 0)
+		s.swap(r, find[events.OutboxOutcome](s, 1))
+		r.at = s.entries[s.index(r)+1].at
+		return r
+	}},
+	{"I-2", "R-10: one job for two runs", outboxTrouble, func(s *script) *entry {
+		r := find[events.RunPlanned](s, 0)
+		return s.behind(s.lastOfTx(r), events.RunStream(runID(8)), events.RunPlanned{Job: jobID(1), TotalUnits: 1})
 	}},
 	{"I-2", "O-17: a known outcome is resolved", postSyncs, func(s *script) *entry {
 		return change(find[events.OutboxResolved](s, 0), func(r *events.OutboxResolved) { r.Target = "report" })
@@ -727,6 +808,9 @@ var corruptions = []corruption{
 		s.shift(m, minute)
 		return m
 	}},
+	{"I-11", "a dead claim is released under another token", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 0), func(r *events.OutboxReleased) { r.Token = "other" })
+	}},
 	{"I-11", "a release with another token", outboxTrouble, func(s *script) *entry {
 		return change(find[events.OutboxReleased](s, 1), func(r *events.OutboxReleased) { r.Token = "other" })
 	}},
@@ -853,7 +937,7 @@ var corruptions = []corruption{
 	}},
 	{"I-22", "a run of an occurrence that was not triggered", around, func(s *script) *entry {
 		s.drop(find[events.OccurrenceTriggered](s, 0))
-		return findIn[events.JobOpened](s, events.JobStream(jobID(2)), 0)
+		return findIn[events.RunPlanned](s, events.RunStream(runID(2)), 0)
 	}},
 	{"I-23", "a key opens two jobs", around, func(s *script) *entry {
 		return change(findIn[events.JobOpened](s, events.JobStream(jobID(2)), 0), func(j *events.JobOpened) { j.IdempotencyKey = "key" })
@@ -889,6 +973,9 @@ var corruptions = []corruption{
 	}},
 	{"I-30", "a retry at no time", retries, func(s *script) *entry {
 		return change(find[events.UnitRetryScheduled](s, 0), func(r *events.UnitRetryScheduled) { r.AvailableAt = 0 })
+	}},
+	{"I-30", "a release for no time", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 3), func(r *events.OutboxReleased) { r.AvailableAt = 0 })
 	}},
 	{"I-30", "a spent wakeup is not parked", outboxTrouble, func(s *script) *entry {
 		r := find[events.OutboxReleased](s, 2)
@@ -1002,6 +1089,7 @@ func TestPlantedCorruptionsAreNamed(t *testing.T) {
 			require.Equal(t, got, checkLog(log, Options{Keep: true, Broker: true}).Violations())
 			for _, v := range got {
 				require.NotEqual(t, "I-1", v.Rule, "the planted log has its places in order: %s", v)
+				require.Equal(t, log[v.Position-1].Stream, v.Stream, "a violation names the stream of its event: %s", v)
 			}
 		})
 	}

@@ -122,7 +122,7 @@ func (c *Checker) endOfDispatches() {
 			began = began || d.u.run == r
 		}
 		if !began {
-			c.report("I-2", c.tx.position, events.RunStream(r.ID), "the dispatch of the run starts, and the transaction dispatches no unit of it (R-2)")
+			c.report("I-2", r.startedAt, events.RunStream(r.ID), "the dispatch of the run starts, and the transaction dispatches no unit of it (R-2)")
 		}
 	}
 }

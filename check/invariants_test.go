@@ -332,6 +332,31 @@ func TestStandstillsAreNamed(t *testing.T) {
 	}
 }
 
+// I-27: a run that is held by somebody does not stand still.
+func TestWhatIsHeldDoesNotStandStill(t *testing.T) {
+	s := newScript(t)
+	s.start(1)
+	s.plan(1, policy(), s.work("a", "x"))
+	s.relay(1, events.KindDispatch, 1, 1)
+	n := len(s.entries)
+	s.add(events.SourceControlStream("a"), events.SourcePaused{Actor: "me"})
+	require.Empty(t, checkLog(s.render(), Options{}).Standstills(s.now))
+
+	s.entries = s.entries[:n]
+	s.arm(1, events.KindDispatch, 2, s.now, events.ArmMaterialized)
+	s.add(reg(1, events.KindDispatch), events.OutboxParked{N: 2, Cause: events.ParkOperator})
+	require.Empty(t, checkLog(s.render(), Options{}).Standstills(s.now))
+
+	s = newScript(t)
+	retries(s)
+	r := s.lastOfTx(find[events.UnitRetryScheduled](s, 0))
+	s.entries = s.entries[:s.index(r)+1]
+	s.drop(r) // the wake of the retry is lost; the time is ahead all the same (REC-7)
+	c := checkLog(s.render(), Options{})
+	require.Empty(t, c.Standstills(r.at))
+	require.Len(t, c.Standstills(r.at.Add(minute)), 1)
+}
+
 // I-2: of a correct log no event may be taken out unnoticed, but for those that nothing later depends on.
 func TestNoEventIsMissedUnnoticed(t *testing.T) {
 	free := map[events.Type]string{

@@ -94,7 +94,8 @@ func (c *Checker) nodeStarted(e events.Envelope, n *node, ev events.NodeStarted)
 	}
 	n.gone = false
 	c.alive = append(c.alive, n)
-	c.restale(n.settings.Stale)
+	c.slots.stale = n.settings.Stale
+	c.recount()
 }
 
 // leave ends an incarnation: what it held in memory is dead, so its leases and its in-process messages hold no slot.

@@ -6,7 +6,7 @@ import "github.com/towline-dev/towline/events"
 func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcome) {
 	known := r.outcomeOf(ev.Target)
 	switch {
-	case r.orderOf() != events.MarkFirst:
+	case r.order() != events.MarkFirst:
 		c.wrong("I-2", e, "an outcome of %s, whose marks say that it was published (O-12)", r.Kind)
 	case known != nil:
 		c.wrong("I-13", e, "target %q has an outcome already: %s", ev.Target, known.Outcome)
@@ -27,7 +27,7 @@ func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcom
 
 // resolved checks O-S10 and O-17.
 func (c *Checker) resolved(e events.Envelope, r *register, ev events.OutboxResolved) {
-	if c.hold && r.State == Pending && ev.N == r.Current && r.orderOf() == events.MarkFirst {
+	if c.hold && r.State == Pending && ev.N == r.Current && r.order() == events.MarkFirst {
 		r.close(e, ev.N)
 		r.advance()
 		return

@@ -3,7 +3,6 @@ package check
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -218,7 +217,6 @@ func exercise(t *rapid.T, log []events.Envelope) {
 		us := whole.Units(r.ID)
 		n := r.Units
 		require.Equal(t, len(us), n.Open()+n.Succeeded+n.Failed+n.Cancelled)
-		require.True(t, slices.IsSortedFunc(us, func(a, b Unit) int { return int(a.PlannedAt - b.PlannedAt) }))
 		total += len(us)
 	}
 	slots := whole.Slots(now)

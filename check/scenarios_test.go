@@ -322,6 +322,25 @@ func operator(s *script) {
 	})
 
 	s.plan(3, p)
+
+	s.plan(4, p, s.work("d", "commits")) // its units are cancelled one by one
+	s.tx(func() {
+		s.add(unitStream(4, 1), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled"})
+		s.arm(4, events.KindFinalize, 1, s.now, events.ArmSettled)
+	})
+	s.relay(4, events.KindFinalize, 1, 1)
+	n := events.Counts{Total: 1, Cancelled: 1}
+	s.tx(func() {
+		s.add(events.RunStream(runID(4)), events.RunFinalized{Status: events.RunFailed, Reason: events.ReasonAllUnitsCancelled, Counts: n})
+		s.add(events.JobStream(jobID(4)), events.JobClosed{Status: events.RunFailed, Counts: n})
+	})
+
+	s.plan(5, p, s.work("e", "commits")) // a cancel without totals
+	s.tx(func() {
+		s.add(unitStream(5, 1), events.UnitCancelled{Actor: "me", Reason: "run_cancelled"})
+		s.add(events.RunStream(runID(5)), events.RunCancelled{Actor: "me", Counts: events.Counts{Cancelled: 1}})
+		s.add(events.JobStream(jobID(5)), events.JobClosed{Status: events.RunIsCancelled, Counts: events.Counts{Cancelled: 1}})
+	})
 }
 
 // around: messages, schedules, idempotency keys, a purge, a restore.
@@ -409,8 +428,9 @@ func retries(s *script) {
 	retry(3, events.UnitRetryScheduled{Cause: events.HandedBack, AvailableAt: s.now, HandBacks: 1, RateLimitDeferrals: 1, RateLimitFirstAt: first})
 	retry(4, events.UnitRetryScheduled{Cause: events.RateLimit, AvailableAt: s.now.Add(minute), RateLimitDeferrals: 2, RateLimitFirstAt: first})
 	retry(5, events.UnitRetryScheduled{Cause: events.Network, AvailableAt: s.now.Add(10 * second), CategoryRetries: 1})
+	retry(6, events.UnitRetryScheduled{Cause: events.Network, AvailableAt: s.now.Add(10 * second), CategoryRetries: 2})
 	s.tx(func() {
-		s.fail(1, 1, 5, t, events.RateLimitExhausted)
+		s.fail(1, 1, 6, t, events.RateLimitExhausted)
 		s.arm(1, events.KindFinalize, 1, s.now, events.ArmSettled)
 	})
 }

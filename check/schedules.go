@@ -2,8 +2,7 @@ package check
 
 import "github.com/towline-dev/towline/events"
 
-// schedule is the fold of a definition. No statement of section 23 reads it yet; it is here so that Standstills and
-// later releases find it.
+// schedule is the fold of a definition. No statement of section 23 reads it yet.
 type schedule struct {
 	version events.Version
 	paused  bool
@@ -94,7 +93,7 @@ func (c *Checker) endOfOccurrences() {
 			found = found || t.run == r.ID
 		}
 		if !found {
-			c.report("I-22", c.tx.position, events.RunStream(r.ID), "the run is planned for an occurrence, and the transaction triggers none with it")
+			c.report("I-22", r.plannedAt, events.RunStream(r.ID), "the run is planned for an occurrence, and the transaction triggers none with it")
 		}
 	}
 }

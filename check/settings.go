@@ -17,7 +17,7 @@ import (
 // nested. A length of time is a text ("15m", "7d"), or a number of microseconds, as everywhere in the log (CLK-5).
 type Settings struct {
 	CapBucket         int                   // cap.bucket
-	CapBuckets        map[events.Bucket]int // cap.bucket.<bucket>
+	CapBuckets        map[events.Bucket]int // cap.bucket.<bucket>, cap.buckets.<bucket>
 	CapEngine         int                   // cap.engine
 	Stale             events.Span           // dispatch.stale
 	NeverStartedAfter events.Span           // dispatch.never_started_after; negative: never
@@ -68,8 +68,10 @@ func (s Settings) with(config json.RawMessage) Settings {
 	span("relay.backoff_cap", &s.BackoffCap)
 	span("rate_limit.max_wait", &s.MaxWait)
 	span("api.idempotency_ttl", &s.IdempotencyTTL)
-	if _, said := values["dispatch.never_started_after"]; said && s.NeverStartedAfter == 0 {
-		s.NeverStartedAfter = -1 // 0 in the configuration means never, in Settings not known
+	for _, key := range [...]string{"dispatch.never_started_after", "dispatch.never_started_after_us"} {
+		if _, said := values[key]; said && s.NeverStartedAfter == 0 {
+			s.NeverStartedAfter = -1 // 0 in the configuration means never, in Settings not known
+		}
 	}
 
 	buckets := map[events.Bucket]int{}
@@ -77,10 +79,12 @@ func (s Settings) with(config json.RawMessage) Settings {
 		buckets[b] = n
 	}
 	for key := range values {
-		if b, ok := strings.CutPrefix(key, "cap.bucket."); ok && strings.Contains(b, "/") {
-			var n int
-			number(key, &n)
-			buckets[events.Bucket(b)] = n
+		for _, prefix := range [...]string{"cap.bucket.", "cap.buckets."} {
+			if b, ok := strings.CutPrefix(key, prefix); ok && strings.Contains(b, "/") {
+				var n int
+				number(key, &n)
+				buckets[events.Bucket(b)] = n
+			}
 		}
 	}
 	s.CapBuckets = buckets

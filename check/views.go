@@ -20,7 +20,7 @@ func (c *Checker) Runs() []Run {
 	return out
 }
 
-// Units are those of a run, by ordinal. Without Options.Keep a run that has ended has none.
+// Units are those of a run, in the order of its plan, which is that of their ordinals. Without Options.Keep a run that has ended has none.
 func (c *Checker) Units(id events.RunID) []Unit {
 	r := c.runs[id]
 	if r == nil {

@@ -95,6 +95,43 @@ func TestTheFoldOfARegisterHoldsTheWaitingNumber(t *testing.T) {
 	require.Zero(t, r.Closed, "a parked number is not closed (K-1)")
 }
 
+// DUR-5, O-17: in a restored hold an operator may say that an at-most-once wakeup was sent before the restore.
+func TestAResolveInARestoredHold(t *testing.T) {
+	s := newScript(t)
+	s.start(1)
+	s.quickToEnd(1)
+	s.entries = s.entries[:s.index(findIn[events.OutboxClaimed](s, reg(1, events.KindPostSync), 0))]
+	s.add(events.NodeStream(s.node), events.StoreRestored{Epoch: 2})
+	s.add(reg(1, events.KindPostSync), events.OutboxResolved{N: 1, Outcome: events.ResolvedDelivered, Actor: "me"})
+	c := checkLog(s.render(), Options{})
+	require.Empty(t, c.Violations())
+	last := c.Registers()[3]
+	require.Equal(t, events.KindPostSync, last.Kind)
+	require.Equal(t, Idle, last.State)
+	require.Equal(t, 1, last.Closed)
+
+	s.drop(find[events.StoreRestored](s, 0))
+	require.Len(t, checkLog(s.render(), Options{}).Violations(), 1)
+}
+
+// B-1: the slots of several buckets and runs, at a moment behind the log.
+func TestSlotsOfSeveralBuckets(t *testing.T) {
+	s := newScript(t)
+	s.start(1)
+	s.quick(1, "a")
+	s.plan(2, policy(), s.backfill("b"))
+	s.relay(2, events.KindDispatch, 1, 1)
+	s.dispatchUnits(2, 1, true, linearTo(1, 1, 1, events.DispatchPlanned))
+	c := checkLog(s.render(), Options{})
+	require.Empty(t, c.Violations())
+	require.Equal(t, SlotCount{
+		Engine: 2, Buckets: []BucketSlots{{"git/light", 1}, {"linear/medium", 1}}, Runs: []RunSlots{{runID(1), 1}, {runID(2), 1}},
+	}, c.Slots(s.now))
+	require.Equal(t, SlotCount{
+		Engine: 1, Buckets: []BucketSlots{{"linear/medium", 1}}, Runs: []RunSlots{{runID(2), 1}},
+	}, c.Slots(s.now.Add(14*minute)))
+}
+
 // CFG-2: the values in force are those of the node that decides, in whatever form its configuration has.
 func TestSettings(t *testing.T) {
 	base := Settings{CapBucket: 4, MaxAttempts: 5}
@@ -114,6 +151,11 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, events.SpanOf(time.Second), changed.Stale)
 	require.Equal(t, events.Span(-1), changed.NeverStartedAfter)
 	require.Equal(t, 64, changed.CapEngine)
+
+	recorded := Settings{}.with([]byte(`{"cap.buckets": {"git/heavy": 3}, "dispatch.never_started_after_us": 0, "dispatch.stale_us": 900000000}`))
+	require.Equal(t, 3, recorded.capOf("git/heavy"))
+	require.Equal(t, events.Span(-1), recorded.NeverStartedAfter)
+	require.Equal(t, 15*minute, recorded.Stale)
 
 	for _, junk := range []string{``, `null`, `[]`, `{`, `7`, `{"cap.bucket": "many", "dispatch.stale": "soon", "relay.max_attempts": null}`} {
 		got := base.with([]byte(junk))

@@ -1,0 +1,85 @@
+package check
+
+import "github.com/towline-dev/towline/events"
+
+// answer is what the log says of an obligation. It does not show everything: what is not configured at a node is held
+// and nobody but the node knows.
+type answer int8
+
+const (
+	no answer = iota
+	perhaps
+	yes
+)
+
+// expansion counts the units that wakeup n would be published for (K-1).
+func (r *register) expansion(n int) int {
+	count := 0
+	for _, u := range r.run.busy {
+		if u.Status == events.UnitIsDispatching && u.Wakeup > r.Closed && u.Wakeup <= n {
+			count++
+		}
+	}
+	return count
+}
+
+// owes says whether the obligation behind a wakeup stands (O-8).
+func (c *Checker) owes(r *register, n int, now events.Micros) answer {
+	is := func(owed bool) answer {
+		if owed {
+			return yes
+		}
+		return no
+	}
+	switch {
+	case r.Kind == events.KindMessage:
+		return is(!r.message.over)
+	case r.Kind == events.KindPostSync:
+		return is(r.order() == events.MarkFirst || !r.run.completed())
+	case r.run.Status.Terminal():
+		return no
+	case r.Kind == events.KindUnit:
+		return is(r.expansion(n) > 0)
+	case r.Kind == events.KindFinalize:
+		return is(r.run.Units.Open() == 0)
+	}
+	return c.dispatchOwed(r.run, now)
+}
+
+// completed: in exactly_once mode a run is done when every target has completed (K-8).
+func (r *run) completed() bool {
+	done := 0
+	for _, p := range r.Posts {
+		if p.Completed > 0 && r.hasTarget(p.Target) {
+			done++
+		}
+	}
+	return done == len(r.Policy.Targets)
+}
+
+// dispatchOwed: some unit is planned with an open tier, due or stale (O-8). What is held may be owed or not.
+func (c *Checker) dispatchOwed(r *run, now events.Micros) answer {
+	best := no
+	add := func(provider, source string) {
+		if c.held(provider, source, now) == "" {
+			best = yes
+		} else if best == no {
+			best = perhaps
+		}
+	}
+	for _, t := range r.sources {
+		if t.plannedReferences > 0 || t.plannedWorking > 0 && t.open() {
+			add(t.provider, t.source)
+		}
+	}
+	for _, u := range r.busy {
+		stale, known := c.isStale(u, now)
+		switch {
+		case u.Status == events.UnitIsRetrying && u.AvailableAt <= now, stale && known:
+			add(u.Plan.Provider, u.Plan.Source)
+		case !known && best == no:
+			best = perhaps
+		}
+	}
+	return best
+}

@@ -1,0 +1,124 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// releasedClaim checks O-S6, with O-5, O-6, O-11, O-13 and O-14.
+func (c *Checker) releasedClaim(e events.Envelope, r *register, ev events.OutboxReleased) {
+	publishFirst := r.order() == events.PublishFirst
+	counted, maybe := true, false
+	switch ev.Cause {
+	case events.ReleaseClaimExpired, events.ReleaseIncarnationGone, events.ReleaseNoClaimTime:
+		maybe = ev.Cause != events.ReleaseNoClaimTime
+		c.checkDeadClaim(e, r, ev)
+	case events.ReleasePublishUnknown:
+		maybe = true
+		c.checkClaim(e, r, ev.N, ev.Token)
+	case events.ReleaseRefused: // uncounted if the transport's queue is full (B-8)
+		counted = ev.Counted
+		c.checkClaim(e, r, ev.N, ev.Token)
+	case events.ReleaseBreakerOpen, events.ReleaseShed, events.ReleaseShutdown:
+		counted = false
+		c.checkClaim(e, r, ev.N, ev.Token)
+	default:
+		c.wrong("I-2", e, "a claim cannot end by %q", ev.Cause)
+		counted = ev.Counted
+	}
+	switch {
+	case ev.Counted != counted:
+		c.wrong("I-2", e, "a release by %s is said to be counted: %t (O-5)", ev.Cause, ev.Counted)
+	case publishFirst && maybe && !ev.MaybePublished:
+		c.wrong("I-2", e, "a release by %s leaves wakeup %d as surely unpublished; a broker may know it (O-6)", ev.Cause, ev.N)
+	case !publishFirst && ev.MaybePublished:
+		c.wrong("I-2", e, "wakeup %d of a mark_first kind is said to be published, and it was never marked (O-6)", ev.N)
+	}
+	c.checkBackoff(e, r, ev)
+
+	r.releasedTx, r.released, r.counted, r.cause = c.tx.position, ev.N, ev.Counted, ev.Cause
+	if r.State != Claimed || ev.N != r.Current {
+		return // reported; whatever is open stays as it is
+	}
+	r.endClaim()
+	r.State, r.AvailableAt, r.Floor = Pending, ev.AvailableAt, ev.Counted
+	r.MaybePublished = r.MaybePublished || ev.MaybePublished
+	if !ev.Counted && r.Attempts > 0 {
+		r.Attempts--
+	}
+	c.tx.released = append(c.tx.released, r)
+}
+
+// checkDeadClaim: anybody may end a claim that is dead, and no other (O-14, N-4).
+func (c *Checker) checkDeadClaim(e events.Envelope, r *register, ev events.OutboxReleased) {
+	switch {
+	case r.State != Claimed || ev.N != r.Current:
+		c.wrong("I-11", e, "it releases the claim of wakeup %d of a register that is %s", ev.N, r.describe())
+	case ev.Token != "" && ev.Token != r.ClaimToken:
+		c.wrong("I-11", e, "it releases wakeup %d under a token that is not that of its claim", ev.N)
+	case ev.Cause == events.ReleaseClaimExpired && r.ClaimExpiresAt > e.At:
+		c.wrong("I-2", e, "the claim of wakeup %d runs until %s (O-S6)", ev.N, r.ClaimExpiresAt)
+	case ev.Cause == events.ReleaseIncarnationGone && !c.gone(r.ClaimNode):
+		c.wrong("I-2", e, "the claim of wakeup %d belongs to incarnation %q, which is not gone (O-S6)", ev.N, named(r.ClaimNode))
+	case ev.Cause == events.ReleaseNoClaimTime && (r.ClaimExpiresAt != 0 || r.Kind != events.KindMessage):
+		c.wrong("I-2", e, "it is released for want of a claim time, and its claim runs until %s (M-7)", r.ClaimExpiresAt)
+	}
+}
+
+// checkBackoff is O-13: a counted release waits, and one of a gone incarnation does not (N-4).
+func (c *Checker) checkBackoff(e events.Envelope, r *register, ev events.OutboxReleased) {
+	s := c.settings(e.Node)
+	switch {
+	case ev.AvailableAt == 0:
+		c.wrong("I-30", e, "wakeup %d is released for no time", ev.N)
+	case ev.AvailableAt < e.At:
+		c.wrong("I-2", e, "wakeup %d is released for %s, before now (O-13)", ev.N, ev.AvailableAt)
+	case ev.Cause == events.ReleaseIncarnationGone && ev.AvailableAt != e.At:
+		c.wrong("I-2", e, "a claim of a gone incarnation is released for %s instead of now (N-4)", ev.AvailableAt)
+	case ev.Cause != events.ReleaseIncarnationGone && ev.Cause != events.ReleaseNoClaimTime && ev.Counted && s.BackoffBase > 0 && s.BackoffCap > 0:
+		wait := min(s.BackoffBase, s.BackoffCap)
+		for n := 1; n < r.Attempts && wait < s.BackoffCap; n++ {
+			wait = min(2*wait, s.BackoffCap)
+		}
+		if got := ev.AvailableAt.Sub(e.At); got < wait || got > wait+wait/10 {
+			c.wrong("I-2", e, "wakeup %d waits %s after attempt %d, and its backoff is %s plus a tenth at most (O-13)", ev.N, got, r.Attempts, wait)
+		}
+	}
+}
+
+// parked checks O-S7 and O-S7a.
+func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked) {
+	limit := c.settings(e.Node).MaxAttempts
+	switch {
+	case r.order() != events.PublishFirst:
+		c.wrong("I-2", e, "wakeup %d of a mark_first kind is parked; nothing could redrive it (O-15, O-21)", ev.N)
+	case r.State != Pending || ev.N != r.Current:
+		c.wrong("I-2", e, "it parks wakeup %d of a register that is %s (O-S7)", ev.N, r.describe())
+	case ev.Cause == events.ParkOperator:
+	case ev.Cause != events.ParkAttempts && ev.Cause != events.ParkPermanent:
+		c.wrong("I-2", e, "a wakeup cannot be parked for %q", ev.Cause)
+	case r.releasedTx != c.tx.position || r.released != ev.N:
+		c.wrong("I-2", e, "wakeup %d is parked for %s, and it was not released before in the transaction (O-S7)", ev.N, ev.Cause)
+	case ev.Cause == events.ParkPermanent && r.cause != events.ReleaseRefused:
+		c.wrong("I-2", e, "wakeup %d is parked for a permanent refusal, and its release says %s (O-S7)", ev.N, r.cause)
+	case ev.Cause == events.ParkAttempts && (!r.counted || limit > 0 && r.Attempts < limit):
+		c.wrong("I-2", e, "wakeup %d is parked after %d attempts, and relay.max_attempts is %d (O-15)", ev.N, r.Attempts, limit)
+	case c.owes(r, ev.N, e.At) == no:
+		c.wrong("I-2", e, "wakeup %d is parked, and nothing is owed: it is to be dropped (O-15)", ev.N)
+	}
+	if ev.Attempts != r.Attempts {
+		c.wrong("I-2", e, "it counts %d attempts, and the log %d (O-15)", ev.Attempts, r.Attempts)
+	}
+	if ev.N != r.Current || ev.N <= r.Closed {
+		return
+	}
+	if !slices.Contains(r.parked, ev.N) {
+		r.parked = append(r.parked, ev.N)
+	}
+	r.endClaim()
+	r.State, r.AvailableAt, r.Floor = Parked, 0, false
+	if r.Next != 0 {
+		r.advance()
+	}
+}
