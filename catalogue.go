@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -183,6 +184,8 @@ func checkName(field, name string) error {
 		return fmt.Errorf("%s is empty", field)
 	case len(name) > maxNameBytes:
 		return fmt.Errorf("%s %q…: longer than %d bytes", field, name[:20], maxNameBytes)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%s %q: is not valid UTF-8", field, name)
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return fmt.Errorf("%s %q: holds a control character", field, name)
 	}

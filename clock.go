@@ -37,3 +37,13 @@ func (c *Clock) Now() events.Micros {
 	c.last, c.at = t, at
 	return at
 }
+
+// reach moves engine time up to the newest event of the log. After a start on a clock that was set back, and beside a
+// process whose clock runs ahead, time goes on from there; a clock that only waited would freeze every timer (CLK-2).
+func (c *Clock) reach(at events.Micros) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at < at {
+		c.last, c.at = c.wall(), at
+	}
+}

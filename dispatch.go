@@ -2,6 +2,7 @@ package towline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -19,9 +20,17 @@ func (t *Tx) refill() error {
 	if len(t.freed) == 0 {
 		return nil
 	}
-	if run, ok := t.beneficiary(); ok {
+	run, ok := t.beneficiary()
+	if ok {
 		if _, err := t.dispatch(run, len(t.freed)); err != nil {
 			return err
+		}
+	}
+	for _, own := range slices.Compact(slices.Clone(t.freed)) {
+		if own != run {
+			if err := t.net(own); err != nil {
+				return err
+			}
 		}
 	}
 	oldest, ok := t.hot.OldestWithRoom(events.RunID{}, t.now)
@@ -30,6 +39,21 @@ func (t *Tx) refill() error {
 	}
 	_, err := t.Execute(decider.ArmWakeup{
 		Owner: oldest, Kind: events.KindDispatch, Mode: t.Mode(oldest), At: t.now, Cause: events.ArmSlotFreed,
+	})
+	return err
+}
+
+// net arms the safety net of a run that has freed a slot which lets none of its own units in: the same transition may
+// have opened a tier, whose units are overflow from then on (B-5, HD-6). While a wakeup of the run is open and due no
+// later, it appends nothing.
+func (t *Tx) net(id events.RunID) error {
+	run, err := t.Run(id)
+	if err != nil || !t.Owing(run, 0).Owes(events.KindDispatch) {
+		return err
+	}
+	_, err = t.Execute(decider.ArmWakeup{
+		Owner: id, Kind: events.KindDispatch, Mode: run.Plan.Policy.PostSync, At: t.now.Add(run.Plan.Policy.Countdown),
+		Cause: events.ArmCapped,
 	})
 	return err
 }

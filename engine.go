@@ -3,6 +3,7 @@ package towline
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -140,10 +141,16 @@ func (e *Engine) Log(ctx context.Context, after events.Position, each func(event
 	})
 }
 
-// Stop appends NodeStopped: a clean stop (N-6). The store stays open.
+// Stop appends NodeStopped: a clean stop (N-6). It is the last word of this incarnation: every later transaction gets
+// ErrStopped, also that of a handler which has outlived its shutdown. The store stays open. A second Stop does nothing.
 func (e *Engine) Stop(ctx context.Context, reason string) error {
-	return e.Transact(ctx, "", func(tx *Tx) error {
+	err := e.Transact(ctx, "", func(tx *Tx) error {
 		_, err := tx.Execute(decider.StopNode{Node: e.node, Reason: reason})
+		e.mem.stopped = err == nil
 		return err
 	})
+	if errors.Is(err, ErrStopped) {
+		return nil
+	}
+	return err
 }

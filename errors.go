@@ -25,6 +25,8 @@ var (
 	ErrTooEarly = decider.ErrTooEarly
 	// ErrUnavailable: the store cannot write now. Nothing was accepted; the same call may succeed later.
 	ErrUnavailable = store.ErrUnavailable
+	// ErrStopped: this incarnation has ended (Engine.Stop). Nothing was accepted.
+	ErrStopped = errors.New("the engine has stopped")
 )
 
 // RequestError names the field of a request that is wrong, and what to do about it. Nothing was written.

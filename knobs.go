@@ -36,8 +36,8 @@ type Knobs struct {
 
 	MaxUnits              int           // of one run; 1000
 	Depth                 time.Duration // how far back a first run reads; 30 d, at least a day
-	BackfillChunk         time.Duration // 7 d, at least a day
-	BackfillChunkWorkItem time.Duration // of a family; 14 d, at least a day
+	BackfillChunk         time.Duration // length of a backfill's window; 7 d, at least a day
+	BackfillChunkWorkItem time.Duration // the same for a family; 14 d, at least a day
 	HeavyWindow           time.Duration // longest incremental window of a heavy dataset; 7 d
 	WatermarkOverlap      time.Duration // read again before the watermark; 0
 
@@ -170,6 +170,10 @@ func (k Knobs) recorded() json.RawMessage {
 		"dispatch.stale_us":               k.Stale.Microseconds(),
 		"dispatch.countdown_us":           k.Countdown.Microseconds(),
 		"dispatch.never_started_after_us": k.neverStarted(),
+		"plan.max_units":                  k.MaxUnits,
+		"api.idempotency_ttl_us":          k.IdempotencyTTL.Microseconds(),
+		"relay.backoff_base_us":           k.BackoffBase.Microseconds(),
+		"relay.backoff_cap_us":            k.BackoffCap.Microseconds(),
 		"relay.max_attempts":              k.MaxAttempts,
 		"relay.claim_ttl_us":              k.ClaimTTL.Microseconds(),
 		"relay.redrive_after_us":          k.RedriveAfter.Microseconds(),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -101,11 +102,12 @@ func (e *Engine) Release(ctx context.Context, l Lease, reason string) error {
 
 // Settle ends the attempt of a lease. Errors: ErrLeaseLost, ErrInvalid, ErrUnavailable.
 func (e *Engine) Settle(ctx context.Context, l Lease, s Settle) error {
-	if err := checkSettle(s); err != nil {
+	s, err := storable(s)
+	if err != nil {
 		return err
 	}
 	var rejected error
-	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
+	err = e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
 		rejected, err = tx.settle(l, s)
 		return err
 	})
@@ -116,8 +118,9 @@ func (e *Engine) Settle(ctx context.Context, l Lease, s Settle) error {
 // commits of a busy worker (U-5). The two are decided apart: a settle that is refused does not undo the claim, nor the
 // other way round. Both errors are as those of Settle and Claim; a fault is in both.
 func (e *Engine) SettleAndClaim(ctx context.Context, l Lease, s Settle, next events.UnitID, w Worker) (lease Lease, settled, claimed error) {
-	if err := checkSettle(s); err != nil {
-		return Lease{}, err, err
+	if s, settled = storable(s); settled != nil {
+		lease, claimed = e.Claim(context.WithoutCancel(ctx), next, w)
+		return lease, settled, claimed
 	}
 	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
 		if settled, err = tx.settle(l, s); err != nil {
@@ -132,46 +135,61 @@ func (e *Engine) SettleAndClaim(ctx context.Context, l Lease, s Settle, next eve
 	return lease, settled, claimed
 }
 
-// Renew moves the end of the lease (U-6). It writes at most once per third of the lease, however often it is called.
-// ErrLeaseLost: stop, and write nothing more.
+// Renew moves the end of the lease (U-6), and returns it with its times anew. It writes at most once per third of the
+// lease, however often it is called. ErrLeaseLost: stop, and write nothing more.
 func (e *Engine) Renew(ctx context.Context, l Lease) (Lease, error) {
-	lost, err := e.RenewAll(ctx, []Lease{l})
+	leases := []Lease{l}
+	lost, err := e.RenewAll(ctx, leases)
 	if err != nil {
 		return l, err
 	}
-	if lost[0] != nil {
-		return l, lost[0]
-	}
-	l.ExpiresIn = min(e.knobs.Lease, l.Lifetime)
-	return l, nil
+	return leases[0], lost[0]
 }
 
 // RenewAll renews the leases of one node that fall due together, in one transaction (HU-3). There is one error per
-// lease: nil, or ErrLeaseLost.
+// lease: ErrLeaseLost, or nil, and then its times in leases are those in force now, whether or not there was anything to
+// write.
 func (e *Engine) RenewAll(ctx context.Context, leases []Lease) ([]error, error) {
 	var lost []error
 	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) error {
 		lost = make([]error, len(leases))
-		for i, l := range leases {
-			run, err := tx.Run(l.Unit.Run)
+		for i := range leases {
+			rejected, err := tx.renew(&leases[i])
 			if err != nil {
 				return err
 			}
-			results, err := tx.Execute(decider.RenewLease{
-				Unit: l.Unit.Unit, At: tx.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-				Lease: run.Plan.Policy.Lease,
-			})
-			if err != nil {
-				return err
-			}
-			if r := results[0].Rejection; r != nil {
-				lost[i] = r
-			}
+			lost[i] = rejected
 		}
 		return nil
 	})
 	return lost, err
 }
+
+func (t *Tx) renew(l *Lease) (rejected, err error) {
+	run, err := t.Run(l.Unit.Run)
+	if err != nil {
+		return nil, err
+	}
+	results, err := t.Execute(decider.RenewLease{
+		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
+		Lease: run.Plan.Policy.Lease,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r := results[0].Rejection; r != nil {
+		return r, nil
+	}
+	u, err := t.Unit(l.Unit.Unit)
+	if err != nil {
+		return nil, err
+	}
+	l.ExpiresIn, l.Lifetime = u.Lease.ExpiresAt.Sub(t.now).Std(), u.Lease.EndsAt.Sub(t.now).Std()
+	return nil, nil
+}
+
+// maxWorkerBytes bounds the name of a worker, which comes from outside.
+const maxWorkerBytes = 200
 
 func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 	u, err := t.Unit(id)
@@ -189,7 +207,7 @@ func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 	messageGone := t.hot.MessageGone(id)
 	c := decider.ClaimUnit{
 		Unit: id, At: t.now, RunOpen: run.Open(), Token: t.NewToken(), Lease: run.Plan.Policy.Lease,
-		Lifetime: run.Plan.Policy.Lifetime, Remote: w.Remote, Worker: w.Name, StaleAfter: stale, MessageGone: messageGone,
+		Lifetime: run.Plan.Policy.Lifetime, Remote: w.Remote, Worker: boundText(w.Name, maxWorkerBytes), StaleAfter: stale, MessageGone: messageGone,
 		SlotFree: true,
 	}
 	if u.Stale(t.now, stale, messageGone) {
@@ -237,21 +255,39 @@ func (t *Tx) settle(l Lease, s Settle) (rejected, err error) {
 	return nil, nil
 }
 
-func checkSettle(s Settle) error {
-	c, ok := s.(Completed)
-	if !ok {
-		return nil
+// storable is s in the form in which the log gives it back, so that a view and its rebuild are equal (I-26).
+func storable(s Settle) (Settle, error) {
+	var err error
+	switch settle := s.(type) {
+	case Completed:
+		settle.Result, err = storableResult(settle.Result)
+		return settle, err
+	case Failed:
+		settle.Result, err = storableResult(settle.Result)
+		return settle, err
+	}
+	return s, nil
+}
+
+func storableResult(r events.Result) (events.Result, error) {
+	if err := checkText("result.fingerprint", r.Fingerprint, events.MaxFingerprintBytes); err != nil {
+		return r, err
 	}
 	for _, part := range []struct {
 		field string
-		json  json.RawMessage
-	}{{"state", c.Result.State}, {"detail", c.Result.Detail}} {
-		if len(part.json) > 0 && !json.Valid(part.json) {
-			return invalid("result."+part.field, "it is not JSON", "")
+		json  *json.RawMessage
+	}{{"state", &r.State}, {"detail", &r.Detail}} {
+		if len(*part.json) == 0 {
+			continue
 		}
+		stored, err := json.Marshal(*part.json)
+		if err != nil || !utf8.Valid(stored) {
+			return r, invalid("result."+part.field, "it is not JSON", "")
+		}
+		*part.json = stored
 	}
-	if n := len(c.Result.State) + len(c.Result.Detail); n > events.MaxResultBytes {
-		return invalid("result", fmt.Sprintf("state and detail are %d bytes", n), fmt.Sprintf("keep them to %d together", events.MaxResultBytes))
+	if n := len(r.State) + len(r.Detail); n > events.MaxResultBytes {
+		return r, invalid("result", fmt.Sprintf("state and detail are %d bytes", n), fmt.Sprintf("keep them to %d together", events.MaxResultBytes))
 	}
-	return nil
+	return r, nil
 }

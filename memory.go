@@ -24,6 +24,8 @@ type memory struct {
 
 	entropy io.Reader
 	ulids   *ulid.MonotonicEntropy
+
+	stopped bool // NodeStopped was appended: this incarnation writes nothing more (I-24)
 }
 
 // fold is the state of a stream at a version.
@@ -48,6 +50,7 @@ func newMemory(k projections.HotKnobs, size int, entropy io.Reader) memory {
 func (m *memory) void() {
 	m.hot = nil
 	m.folds.Purge()
+	m.stopped = false
 }
 
 // checkpoint is the last write of every commit.
@@ -66,14 +69,20 @@ func (m *memory) refresh(tx store.Tx) error {
 	if err != nil {
 		return err
 	}
-	if m.hot == nil {
-		m.hot, err = projections.LoadHot(tx, m.knobs)
-		return err
+	switch {
+	case m.hot == nil:
+		hot, err := projections.LoadHot(tx, m.knobs)
+		if err != nil {
+			return err
+		}
+		m.hot = hot
+	case m.hot.Position() != head:
+		if err := m.follow(tx, head); err != nil {
+			m.void() // it may be between two states
+			return err
+		}
 	}
-	if m.hot.Position() == head {
-		return nil
-	}
-	return m.follow(tx, head)
+	return nil
 }
 
 // followPage bounds how many foreign events are held at once.

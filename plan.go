@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -123,8 +124,12 @@ func invalid(field, problem, fix string) error {
 	return &RequestError{Field: field, Problem: problem, Fix: fix, Kind: ErrInvalid}
 }
 
-// maxKeyBytes bounds an idempotency key.
-const maxKeyBytes = 200
+// Bounds of what a caller writes into the log.
+const (
+	maxKeyBytes    = 200 // of an idempotency key
+	maxActorBytes  = 200
+	maxReasonBytes = 2000
+)
 
 func (s RunSpec) check() error {
 	farthest := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -151,8 +156,23 @@ func (s RunSpec) check() error {
 	default:
 		return invalid("mode", fmt.Sprintf("%q is no mode", s.Mode), "use incremental, backfill or full_resync")
 	}
-	if len(s.Key) > maxKeyBytes {
-		return invalid("key", fmt.Sprintf("%d bytes are too many", len(s.Key)), fmt.Sprintf("use at most %d", maxKeyBytes))
+	if err := checkText("key", s.Key, maxKeyBytes); err != nil {
+		return err
+	}
+	if err := checkText("by", s.By.Name, maxActorBytes); err != nil {
+		return err
+	}
+	return checkText("by", s.By.Reason, maxReasonBytes)
+}
+
+// checkText refuses a text that the log would not give back as it was: JSON replaces what is no UTF-8, so a view and
+// its rebuild would differ (I-26).
+func checkText(field, text string, most int) error {
+	switch {
+	case len(text) > most:
+		return invalid(field, fmt.Sprintf("%d bytes are too many", len(text)), fmt.Sprintf("use at most %d", most))
+	case !utf8.ValidString(text):
+		return invalid(field, "it is not valid UTF-8", "")
 	}
 	return nil
 }
@@ -264,11 +284,17 @@ func (e *Engine) listSource(ctx context.Context, req request, source string, int
 			return string(failed.Category), nil
 		case err != nil:
 			return string(events.ProviderError), nil
+		case slices.ContainsFunc(periods, badFingerprint):
+			return string(events.ProviderError), nil //nolint:nilerr // an error of the lister is the case above
 		case listed:
 			into[[2]string{source, d.Name}] = periods
 		}
 	}
 	return "", nil
+}
+
+func badFingerprint(p decider.Period) bool {
+	return checkText("", p.Fingerprint, events.MaxFingerprintBytes) != nil
 }
 
 // plan decides the request in one transaction: the job first, so that a refusal of any step leaves no job either.
@@ -292,10 +318,21 @@ func (t *Tx) plan(req request, l listing) (Planned, error) {
 	p := Planned{
 		Job: events.JobID(t.e.mem.newULID(t.now)), Run: events.RunID(t.e.mem.newULID(t.now)), Units: len(units), LeftOut: l.leftOut,
 	}
+	t.knowNew(p.Run)
 	if _, err := t.Execute(t.planCommands(req, p, units)...); err != nil {
 		return Planned{}, err
 	}
 	return p, nil
+}
+
+// knowNew keeps the registers of a run that is being planned as what they surely are: never armed. Each is asked for
+// soon, and none of them needs a read.
+func (t *Tx) knowNew(run events.RunID) {
+	for _, d := range decider.Deliveries {
+		id := events.RegisterStream(run, d.Kind)
+		t.touched = append(t.touched, id)
+		t.keep(id, fold{state: decider.Zero(id)})
+	}
 }
 
 func (t *Tx) planCommands(req request, p Planned, units []events.UnitPlanned) []decider.Command {

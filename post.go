@@ -32,8 +32,9 @@ type PostPayload struct {
 }
 
 // StartPost takes the effect of a target, in its own transaction, before it runs (HP-2). taken is false if it is not the
-// caller's to run: a duplicate, or a message that should not exist.
-func (e *Engine) StartPost(ctx context.Context, run events.RunID, target, messageID string) (p Post, taken bool, err error) {
+// caller's to run: a duplicate, or a message that should not exist. What a broker has made of the message's id does not
+// matter: the log holds the one under which it was published.
+func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string) (p Post, taken bool, err error) {
 	err = e.Transact(ctx, "", func(tx *Tx) error {
 		p, taken = Post{}, false
 		r, err := tx.Run(run)
@@ -44,19 +45,20 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target, messag
 		if err != nil {
 			return err
 		}
-		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: messageID, Marked: g.Closed > 0})
+		id := decider.TargetMessageID(run, g.Closed, target)
+		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: id, Marked: g.Closed > 0})
 		if err != nil {
 			return err
 		}
 		if results[0].Rejection != nil {
 			e.tally.unexpectedPosts.Add(1)
-			return nil
+			return nil //nolint:nilerr // a message that should not exist is counted and dropped
 		}
 		if taken = len(results[0].Events) > 0; !taken {
 			e.tally.absorbed.Add(1)
 			return nil
 		}
-		p = Post{Run: run, Sync: r.Plan.Sync, Generation: decider.Generation(run), MessageID: messageID}
+		p = Post{Run: run, Sync: r.Plan.Sync, Generation: decider.Generation(run), MessageID: id}
 		p.Target = e.target(r.Plan.Sync, target)
 		p.Payload, err = tx.PostPayload(run)
 		return err

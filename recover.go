@@ -60,7 +60,10 @@ func (e *Engine) expire(ctx context.Context, found []projections.LeaseCursor) (x
 		}
 		return nil
 	})
-	return x, err
+	if err != nil {
+		return Expired{}, err
+	}
+	return x, nil
 }
 
 func (x *Expired) count(envs []events.Envelope) {

@@ -54,10 +54,15 @@ func (e *Engine) Transact(ctx context.Context, actor string, fn func(*Tx) error)
 }
 
 func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
+	if e.mem.stopped {
+		return nil, ErrStopped
+	}
 	if err := e.mem.refresh(stx); err != nil {
 		return nil, fmt.Errorf("refresh from the log: %w", err)
 	}
-	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: stx.Now()}, nil
+	now := stx.Now()
+	e.clock.reach(now)
+	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: now}, nil
 }
 
 // run is fn and what follows from it, undone in memory if it fails or panics; the store undoes the rest.
@@ -87,6 +92,7 @@ func (t *Tx) undo(mark int) {
 	if !t.hot.Rollback(mark) {
 		t.e.mem.hot = nil // loaded anew by the next transaction
 	}
+	t.e.mem.stopped = false // only the one that failed may have set it
 }
 
 // Now is the one time of the transaction.
@@ -189,8 +195,8 @@ func (t *Tx) fold(id events.StreamID, fresh bool) (fold, error) {
 	f := fold{state: decider.Fold(id, history)}
 	if n := len(history); n > 0 {
 		f.version = history[n-1].Version
-		t.keep(id, f)
 	}
+	t.keep(id, f)
 	return f, nil
 }
 
@@ -243,6 +249,12 @@ func (t *Tx) Owing(run decider.Run, n int) decider.Owing { return t.hot.Owing(ru
 
 // NextRetry is the earliest time ahead at which a retrying unit of a run is due; 0: none.
 func (t *Tx) NextRetry(run events.RunID) events.Micros { return t.hot.NextRetry(run, t.now) }
+
+// UnitLost reports a run with a dispatching unit whose message died with its incarnation (N-3).
+func (t *Tx) UnitLost(run events.RunID) bool { return t.hot.UnitLost(run) }
+
+// HasRoom reports that a free slot lets a unit of the run in.
+func (t *Tx) HasRoom(run events.RunID) bool { return t.hot.Fits(run, t.now) }
 
 // Gone reports an incarnation that is known to be dead (N-3).
 func (t *Tx) Gone(n events.NodeID) bool { return t.hot.Gone(n) }

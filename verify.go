@@ -24,7 +24,8 @@ func (v Verification) OK() bool { return len(v.Violations) == 0 && len(v.Differe
 
 // Verify proves the views and the log (I-26): it folds the whole log twice, once by the projections into scratch, which
 // must be an empty store, and once by package check, which shares no code with the rules. It compares the tables with
-// both, and what the engine keeps in memory with the tables. Its cost grows with the log; it writes nothing to it.
+// both, and what the engine keeps in memory with the tables. Its cost grows with the log; it writes nothing to it. After
+// an error what was found until then is in the Verification.
 func (e *Engine) Verify(ctx context.Context, scratch store.Store) (Verification, error) {
 	var v Verification
 	var live projections.Rows
@@ -38,10 +39,11 @@ func (e *Engine) Verify(ctx context.Context, scratch store.Store) (Verification,
 		return v, fmt.Errorf("read the views: %w", err)
 	}
 	checker := check.New(check.Options{Settings: e.checkSettings()})
-	if err := e.foldInto(ctx, scratch, v.Position, checker); err != nil {
+	err = e.foldInto(ctx, scratch, v.Position, checker)
+	v.Violations = checker.Finish()
+	if err != nil {
 		return v, err
 	}
-	v.Violations = checker.Finish()
 	err = scratch.Read(ctx, func(r store.Reader) error {
 		folded, err := projections.HashRows(r)
 		if err != nil {
@@ -65,6 +67,16 @@ func (e *Engine) Verify(ctx context.Context, scratch store.Store) (Verification,
 	hot, err := e.verifyHot(ctx)
 	v.Differences = append(v.Differences, hot...)
 	return v, err
+}
+
+// Rebuild makes every view anew from the log, in one transaction; until it commits the old ones serve (L-8). It publishes
+// nothing and calls no provider. Its cost grows with the log, and nothing else is written meanwhile.
+func (e *Engine) Rebuild(ctx context.Context) error {
+	err := e.store.Write(ctx, func(tx store.Tx) error { return projections.Rebuild(tx) })
+	if err != nil {
+		return fmt.Errorf("rebuild the views: %w", err)
+	}
+	return nil
 }
 
 func (e *Engine) checkSettings() check.Settings {
@@ -91,10 +103,12 @@ func (e *Engine) foldInto(ctx context.Context, scratch store.Store, upTo events.
 		return err
 	}
 	var page []events.Envelope
-	flush := func() error {
-		err := tables.Apply(ctx, page)
+	var refused error // by a table, whose constraints state the invariants again; the checker says which event is wrong
+	flush := func() {
+		if refused == nil {
+			refused = tables.Apply(ctx, page)
+		}
 		page = page[:0]
-		return err
 	}
 	enough := errors.New("enough")
 	err = e.Log(ctx, 0, func(env events.Envelope) error {
@@ -103,14 +117,17 @@ func (e *Engine) foldInto(ctx context.Context, scratch store.Store, upTo events.
 		}
 		checker.Apply(env)
 		if page = append(page, env); len(page) == verifyPage {
-			return flush()
+			flush()
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, enough) {
 		return fmt.Errorf("fold the log: %w", err)
 	}
-	return flush()
+	if flush(); refused != nil {
+		return fmt.Errorf("fold the log into tables: %w", refused)
+	}
+	return nil
 }
 
 // compareFolds holds the rows of open things, and the counts of ended ones, against the fold of check.

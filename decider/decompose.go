@@ -129,8 +129,7 @@ func (in PlanInput) calendar(source string, d Dataset) []Period {
 	}
 	candidates, isListed := in.Listed(source, d.Name)
 	if isListed {
-		candidates = distinct(candidates)
-		candidates = distinct(slices.Concat(candidates, vanished(d.Calendar, candidates, covered)))
+		candidates = distinct(slices.Concat(candidates, remembered(d.Calendar, covered)))
 	} else {
 		candidates = in.enumerated(d)
 	}
@@ -153,7 +152,8 @@ func (in PlanInput) calendar(source string, d Dataset) []Period {
 	return out
 }
 
-// distinct are the periods by start, each once: a run has one unit per window, whatever a provider lists twice.
+// distinct are the periods by start, each once, as it was listed first: a run has one unit per window, whatever a
+// provider lists twice or in a zone of its own.
 func distinct(periods []Period) []Period {
 	out := make([]Period, len(periods))
 	for i, p := range periods {
@@ -165,16 +165,12 @@ func distinct(periods []Period) []Period {
 	return slices.CompactFunc(out, func(a, b Period) bool { return a.Window == b.Window })
 }
 
-// vanished are the periods that held data when they last succeeded and are listed no more: history was rewritten, and
-// what was stored of it must go. A period of another calendar has not vanished: the dataset was declared anew.
-func vanished(c events.Calendar, listed, covered []Period) []Period {
-	there := make(map[events.Window]bool, len(listed))
-	for _, p := range listed {
-		there[p.Window] = true
-	}
+// remembered are the periods that held data when they last succeeded. One that is listed no more has vanished: history
+// was rewritten, and what was stored of it must go. A period of another calendar has not: the dataset was declared anew.
+func remembered(c events.Calendar, covered []Period) []Period {
 	var out []Period
 	for _, p := range covered {
-		if p.Fingerprint != "" && !there[p.Window] && p.Window == PeriodAt(c, p.Window.From) {
+		if p.Fingerprint != "" && p.Window == PeriodAt(c, p.Window.From) {
 			out = append(out, Period{Window: p.Window})
 		}
 	}

@@ -67,6 +67,8 @@ func TestAFamilyAsksForEachMember(t *testing.T) {
 		return map[string]time.Time{"a/items": now.Add(-day), "a/labels": now.Add(-2 * day)}[source+"/"+dataset]
 	}
 	require.Equal(t, now.Add(-2*day), decompose(t, in)[0].Window.From)
+	in.Datasets[0].Members = []string{"items"}
+	require.Equal(t, now.Add(-day), decompose(t, in)[0].Window.From)
 }
 
 // WM-4, W-8: who moves a watermark: incremental and full_resync, of a dataset that has one.
@@ -89,9 +91,12 @@ func TestWhoMovesAWatermark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := input(tt.dataset)
 			in.Mode, in.Since, in.Before = tt.mode, now.Add(-day), now
-			for _, u := range decompose(t, in) {
+			units := decompose(t, in)
+			require.NotEmpty(t, units)
+			for _, u := range units {
 				require.Equal(t, tt.want, u.Watermark)
 				require.Equal(t, tt.mode, u.Mode)
+				require.Equal(t, tt.dataset.Calendar, u.Calendar)
 			}
 		})
 	}
@@ -230,14 +235,18 @@ func TestPeriodsWithoutAList(t *testing.T) {
 	in := monthly(events.Incremental, nil, []Period{period(2026, 2, "")})
 	in.Knobs.Depth = 60 * day // 2026-01-09
 	require.Equal(t, map[string]string{"2026-01": "", "2026-03": ""}, named(decompose(t, in)))
+	in.Covered = func(string, string) []Period { return []Period{period(2026, 2, "of its result")} }
+	require.Equal(t, map[string]string{"2026-01": "", "2026-03": ""}, named(decompose(t, in)), "nothing is listed to differ from")
 	in.Mode = events.FullResync
 	require.Equal(t, map[string]string{"2026-01": "", "2026-02": "", "2026-03": ""}, named(decompose(t, in)))
 
 	in.Now = date(2026, 3, 1) // exactly the edge: the month that begins is the open one
 	require.Equal(t, map[string]string{"2025-12": "", "2026-01": "", "2026-02": "", "2026-03": ""}, named(decompose(t, in)))
 
-	in.Mode, in.Since, in.Before = events.Backfill, date(2025, 12, 31), date(2026, 2, 1)
-	require.Equal(t, map[string]string{"2025-12": "", "2026-01": ""}, named(decompose(t, in)))
+	in.Mode, in.Since, in.Before = events.Backfill, date(2025, 10, 31), date(2025, 12, 1)
+	require.Equal(t, map[string]string{"2025-10": "", "2025-11": ""}, named(decompose(t, in)))
+	in.Since, in.Before = date(2026, 3, 5), date(2026, 4, 1).Add(time.Microsecond) // W-5: a backfill keeps the end that was asked for
+	require.Equal(t, map[string]string{"2026-03": "", "2026-04": ""}, named(decompose(t, in)))
 }
 
 // W-8: before is exclusive, also where it falls on the edge of a period.
@@ -251,7 +260,7 @@ func TestAPeriodThatBeginsAtBeforeIsNotTouched(t *testing.T) {
 	}
 }
 
-// Glossary, alias: a run has one unit per source, dataset and window, whatever a provider lists, twice or in its own zone.
+// P-3, glossary of alias: a run has one unit per source, dataset and window, whatever a provider lists, twice or in its own zone.
 func TestAListedPeriodIsOneUnit(t *testing.T) {
 	zone := time.FixedZone("CET", 3600)
 	feb := period(2026, 2, "a")

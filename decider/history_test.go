@@ -180,7 +180,7 @@ func plannedRun(units int) events.RunPlanned {
 	return events.RunPlanned{
 		Job: theJob, Sync: "work", TriggeredBy: events.TriggerManual, Mode: events.Backfill, TotalUnits: units,
 		Policy: events.Policy{
-			Lease: lease, Lifetime: lifetime, Countdown: minute, RunCap: 16, PostSync: events.AtMostOnce, Targets: []string{"activity"},
+			Lease: lease, Lifetime: lifetime, Countdown: minute, RunCap: 16, PostSync: events.AtMostOnce, Targets: []string{"activity", "digest"},
 		},
 	}
 }

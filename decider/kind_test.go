@@ -8,18 +8,30 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// Section 7: the delivery table of this release. Only post_sync is marked first, and only it is never armed again.
+// K-3, section 7: the delivery table of this release. Only post_sync is marked first, and only it is never armed again.
 func TestTheDeliveryTable(t *testing.T) {
+	type row struct {
+		kind      events.Kind
+		mode      events.DeliveryMode
+		guarantee string
+		order     events.Order
+		rearm     bool
+	}
+	var got []row
 	for _, d := range Deliveries {
-		postSync := d.Kind == events.KindPostSync
-		require.Equal(t, postSync, d.Order == events.MarkFirst, d.Kind)
-		require.Equal(t, postSync, !d.Rearm, d.Kind)
+		got = append(got, row{d.Kind, d.Mode, d.Guarantee, d.Order, d.Rearm})
 		require.Equal(t, string(d.Kind), d.Topic)
 		require.NotEmpty(t, d.ArmedBy)
 		require.NotEmpty(t, d.Harmless)
 		require.Equal(t, d, DeliveryOf(d.Kind, events.AtMostOnce))
 	}
-	for _, k := range []events.Kind{events.KindDispatch, events.KindUnit, events.KindFinalize} {
+	require.Equal(t, []row{
+		{events.KindDispatch, "", "at least once", "publish_first", true},
+		{events.KindUnit, "", "at least once", "publish_first", true},
+		{events.KindFinalize, "", "at least once", "publish_first", true},
+		{events.KindPostSync, "at_most_once", "at most once", "mark_first", false},
+	}, got)
+	for _, k := range kinds[:3] {
 		require.Equal(t, k, DeliveryOf(k, "").Kind, "mode matters for post_sync only")
 	}
 }

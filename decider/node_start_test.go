@@ -11,7 +11,7 @@ import (
 // N-1, N-4, N-6: a node starts, recovers and stops, each once.
 func TestANodeStartsRecoversAndStopsOnce(t *testing.T) {
 	start := StartNode{Node: nodeA, Started: events.NodeStarted{Host: "box", StoreMode: events.StoreExclusive}}
-	recovered, stop := RecoverNode{Node: nodeA}, StopNode{Node: nodeA, Reason: "signal"}
+	recovered, stop := RecoverNode{Node: nodeA, Recovered: events.NodeRecovered{Leases: 2}}, StopNode{Node: nodeA, Reason: "signal"}
 	var hs []happening
 	for _, c := range []Command{start, recovered, stop} {
 		got := decide(t, givenNode(hs...), c)
@@ -21,6 +21,8 @@ func TestANodeStartsRecoversAndStopsOnce(t *testing.T) {
 	}
 	n := givenNode(hs...)
 	require.Equal(t, []any{nodeA, t0.Add(second), t0.Add(second), t0.Add(second), "signal"}, []any{n.ID, n.StartedAt, n.RecoveredAt, n.StoppedAt, n.Reason})
+	require.Equal(t, start.Started, n.Started)
+	require.Equal(t, recovered.Recovered, n.Recovered)
 	require.True(t, start.Fresh())
 }
 

@@ -74,7 +74,7 @@ func TestTheWaitingWishHasAnIdOfItsOwn(t *testing.T) {
 	require.NotEqual(t, MessageID(theRun, events.KindDispatch, 1), MessageID(theRun, events.KindDispatch, r.Current))
 }
 
-// Section 7, O-S1, I-13, SC-062: post_sync at most once has one wakeup in its life, whatever became of it.
+// O-S1, I-13, SC-062: post_sync at most once has one wakeup in its life, whatever became of it.
 func TestPostSyncIsArmedOnce(t *testing.T) {
 	c := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: t0, Cause: events.ArmFinalized}
 	require.Len(t, decide(t, givenRegister(events.KindPostSync), c), 1)

@@ -4,9 +4,6 @@ import "github.com/towline-dev/towline/events"
 
 // ClaimWakeup takes a due wakeup for one relay (O-7). What is no longer owed is claimed and dropped in the same
 // transaction, so that nothing is published for it (O-8).
-//
-// A release parks a wakeup whose attempts are spent. So one that is pending beyond the maximum was left by a higher one,
-// and is parked here: else it would be due in every pass and claimed by none (O-15).
 type ClaimWakeup struct {
 	Owner       events.RunID
 	Kind        events.Kind
@@ -29,9 +26,9 @@ func (c ClaimWakeup) decide(s State) ([]events.Event, *Rejection) {
 	if r.Status != RegisterPending || r.AvailableAt > c.At || c.N != 0 && c.N != r.Current {
 		return nil, nil // another relay was faster, or it is not due: publish nothing (M-3)
 	}
-	markFirst := DeliveryOf(c.Kind, c.Mode).Order == events.MarkFirst // one that was never marked is exempt (O-15)
-	if r.Attempts >= c.MaxAttempts && !markFirst && c.Drop == "" {
-		return []events.Event{events.OutboxParked{N: r.Current, Cause: events.ParkAttempts, Attempts: r.Attempts, Text: r.LastText}}, nil
+	markFirst := DeliveryOf(c.Kind, c.Mode).Order == events.MarkFirst
+	if r.Attempts >= c.MaxAttempts && !markFirst {
+		return nil, nil // its last release parked it; a mark_first number that was never marked goes on (O-15)
 	}
 	claimed := events.OutboxClaimed{
 		N: r.Current, Token: c.Token, ClaimExpiresAt: c.ExpiresAt, Attempt: r.Attempts + 1, MessageCount: c.Messages,

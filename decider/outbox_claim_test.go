@@ -65,23 +65,14 @@ func spent(attempts int) []happening {
 	return hs
 }
 
-// O-7, O-15, I-30: attempts are a bound. A wakeup that has used more than a lowered maximum allows is parked where it
-// would have been claimed; else it would be due in every pass, be taken by none, and wait unseen for ever.
-func TestAWakeupBeyondItsAttemptsIsParkedNotForgotten(t *testing.T) {
+// O-7, I-12: attempts are a bound, which the last one reaches and none passes.
+func TestAWakeupIsNotClaimedBeyondItsAttempts(t *testing.T) {
 	c := take(minute)
 	c.MaxAttempts = 3
-	require.Len(t, decide(t, givenRegister(events.KindDispatch, spent(2)...), c), 1)
-	for _, attempts := range []int{3, 4, 20} {
-		got := decide(t, givenRegister(events.KindDispatch, spent(attempts)...), c)
-		require.Equal(t, []events.Event{events.OutboxParked{N: 1, Cause: events.ParkAttempts, Attempts: attempts}}, got)
-		r := givenRegister(events.KindDispatch, and(spent(attempts), then(minute, got)...)...)
-		require.Equal(t, RegisterParked, r.Status)
-		requireNothing(t, r, c)
-	}
-
-	c.Drop = events.DropNothingOwed // O-15: O-8 is applied first
-	got := decide(t, givenRegister(events.KindDispatch, spent(3)...), c)
-	require.IsType(t, events.OutboxDropped{}, got[len(got)-1])
+	got := decide(t, givenRegister(events.KindDispatch, spent(2)...), c)
+	require.Equal(t, 3, got[0].(events.OutboxClaimed).Attempt)
+	requireNothing(t, givenRegister(events.KindDispatch, spent(3)...), c)
+	requireNothing(t, givenRegister(events.KindDispatch, spent(4)...), c)
 }
 
 // O-7, O-15: a mark_first wakeup that was never marked cannot have been published, so its attempts are no bound.

@@ -30,6 +30,8 @@ func TestPostSyncIsMarkedFirst(t *testing.T) {
 	c := mark(second)
 	c.Kind, c.Mode, c.Transport, c.Messages = events.KindPostSync, events.AtMostOnce, "nats", 2
 	require.Equal(t, []events.Event{marked(1, tokenA, 2)}, decide(t, givenRegister(events.KindPostSync, claimedRegister()...), c))
+	again := givenRegister(events.KindPostSync, and(claimedRegister(), at(second, marked(1, tokenA, 2)))...)
+	require.Empty(t, requireRefused(t, again, c, ErrClaimLost), "I-13: marked once")
 }
 
 // O-9, CLK-1, M-10, SC-019 to SC-021: a mark needs the token and a live claim of this number; a refused one is loud and

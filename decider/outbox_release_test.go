@@ -67,6 +67,14 @@ func TestAnUncountedReleaseGivesTheAttemptBack(t *testing.T) {
 	}
 }
 
+// B-8: a refusal that burns no attempt waits the first backoff, however many attempts were burnt before.
+func TestAFullQueueWaitsTheFirstBackoff(t *testing.T) {
+	c := release(second, events.ReleaseRefused)
+	c.Counted = false
+	got := decide(t, givenRegister(events.KindDispatch, lastAttempt()...), c)
+	require.Equal(t, t0.Add(second+wait(events.KindDispatch, 1)), got[0].(events.OutboxReleased).AvailableAt)
+}
+
 // O-20: a fan-out that has begun is released counted, so it waits like any other attempt that failed.
 func TestAFanOutThatWasCutShortWaitsItsBackoff(t *testing.T) {
 	for _, cause := range []events.ReleaseCause{events.ReleaseShed, events.ReleaseShutdown} {
@@ -229,9 +237,11 @@ func TestNothingOwedIsDroppedNotParked(t *testing.T) {
 func TestAMarkFirstWakeupIsNeverParked(t *testing.T) {
 	c := release(second, events.ReleaseRefused)
 	c.Kind, c.Mode, c.MaxAttempts, c.Permanent = events.KindPostSync, events.AtMostOnce, 1, true
-	got := decide(t, givenRegister(events.KindPostSync, claimedRegister()...), c)
-	require.Len(t, got, 1)
-	require.Equal(t, t0.Add(second+wait(events.KindPostSync, 1)), got[0].(events.OutboxReleased).AvailableAt)
+	for _, c.Drop = range []events.DropReason{"", events.DropNothingOwed} {
+		got := decide(t, givenRegister(events.KindPostSync, claimedRegister()...), c)
+		require.Len(t, got, 1)
+		require.Equal(t, t0.Add(second+wait(events.KindPostSync, 1)), got[0].(events.OutboxReleased).AvailableAt)
+	}
 }
 
 // O-13, SC-024: 5, 10, 20, 40, 80, 160, 300, 300 … seconds, plus at most a tenth.
@@ -255,6 +265,14 @@ func TestJitterIsFixedAndSpreads(t *testing.T) {
 		require.LessOrEqual(t, n, 100, "second %d holds too many", bucket)
 	}
 	require.NotEqual(t, theBackoff.After("id", 7), theBackoff.After("id", 8), "the cap is the same, the jitter is not")
+}
+
+// O-13, I-31: a replay decides byte for byte the same, so the hash and its rounding never change.
+func TestTheBackoffOfAnIdIsFrozen(t *testing.T) {
+	id, odd := MessageID(theRun, events.KindDispatch, 1), Backoff{Base: 1_234_567, Cap: 300_000_001}
+	require.Equal(t, []events.Span{1_254_196, 2_622_713, 307_770_001, 304_770_001, 5_079_500}, []events.Span{
+		odd.After(id, 1), odd.After(id, 2), odd.After(id, 9), odd.After(id, 65_537), theBackoff.After(id, 1),
+	})
 }
 
 // O-13: no attempt count and no knob makes a backoff negative, endless to compute, or less than its base.

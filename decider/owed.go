@@ -59,6 +59,8 @@ type Redrive struct {
 	Countdown    events.Span // dispatch.countdown
 	RedriveAfter events.Span // relay.redrive_after
 	CloserGone   bool        // the incarnation of Register.ClosedBy is gone
+	UnitLost     bool        // of dispatch: the message of a dispatching unit died with its incarnation
+	Room         bool        // of dispatch: a free slot lets a unit of the run in
 }
 
 // Materialize reports that an owed obligation has lost its wakeup, so that it must be armed again.
@@ -70,11 +72,20 @@ func (d Redrive) Materialize(k events.Kind, r Register) bool {
 	case RegisterClaimed, RegisterParked, RegisterMarked, RegisterUnresolved:
 		return false
 	case RegisterPending:
-		if r.Floor || r.AvailableAt <= d.Now.Add(d.Countdown) {
-			return false // REC-12: due, held by a release, or due within the countdown
+		if r.Floor || r.AvailableAt <= d.Now {
+			return false // REC-12: due, or held by a release
+		}
+		if r.AvailableAt <= d.Now.Add(d.Countdown) {
+			// REC-12: due within the countdown. But where a free slot lets a unit in, no such wait is meant (B-6): the
+			// wakeup that would have filled it died with its process (C-5, C-9, C-11).
+			return k == events.KindDispatch && d.Room && d.lost(k, r)
 		}
 	}
-	return r.Closed == 0 ||
-		r.LastClosedAt <= d.Now.Add(-d.RedriveAfter) ||
-		r.ClosedInProcess(r.Closed, d.CloserGone)
+	return r.Closed == 0 || r.LastClosedAt <= d.Now.Add(-d.RedriveAfter) || d.lost(k, r)
+}
+
+// lost reports that a message died with its process, so that nothing is to be waited for (N-3): that of the newest closed
+// number, or of a unit, whatever the dispatch register was doing last.
+func (d Redrive) lost(k events.Kind, r Register) bool {
+	return r.ClosedInProcess(r.Closed, d.CloserGone) || k == events.KindDispatch && d.UnitLost && d.CloserGone
 }

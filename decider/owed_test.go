@@ -128,6 +128,40 @@ func TestALostWakeupIsMaterialized(t *testing.T) {
 	}
 }
 
+// REC-12, B-6, C-5, C-9, C-11: a wakeup within the countdown is left alone, unless it is the net of a dispatch whose own
+// message died with its process while a free slot lets a unit in. Each condition alone keeps it.
+func TestACountdownIsNotWaitedForWhenItsDispatchDied(t *testing.T) {
+	net := func(after events.Span, transport string) []happening {
+		mark := published(1, tokenA)
+		mark.Transport = transport
+		return and(claimedRegister(), at(hour-second, mark), at(hour-second, armed(2, after)))
+	}
+	died := Redrive{Now: t0.Add(hour), Countdown: minute, RedriveAfter: minute, CloserGone: true, Room: true}
+	full, alive := died, died
+	full.Room, alive.CloserGone = false, false
+	local := events.TransportLocal
+	for name, tt := range map[string]struct {
+		redrive Redrive
+		kind    events.Kind
+		given   []happening
+		want    bool
+	}{
+		"all hold":           {died, events.KindDispatch, net(hour+minute, local), true},
+		"due by a moment":    {died, events.KindDispatch, net(hour+micro, local), true},
+		"no slot is free":    {full, events.KindDispatch, net(hour+minute, local), false},
+		"its node is alive":  {alive, events.KindDispatch, net(hour+minute, local), false},
+		"a broker has it":    {died, events.KindDispatch, net(hour+minute, "nats"), false},
+		"it is due":          {died, events.KindDispatch, net(hour, local), false},
+		"another kind":       {died, events.KindFinalize, net(hour+minute, local), false},
+		"nothing was closed": {died, events.KindDispatch, []happening{at(0, armed(1, hour+minute))}, false},
+		"held by a release":  {died, events.KindDispatch, and(claimedRegister(), at(0, released(1, tokenA, events.ReleaseRefused, hour, false))), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, tt.redrive.Materialize(tt.kind, givenRegister(tt.kind, tt.given...)))
+		})
+	}
+}
+
 // REC-12: what materialization asks for is what the arm then does: it moves a far wakeup earlier, and never twice.
 func TestMaterializationMovesAFarWakeupEarlier(t *testing.T) {
 	given := []happening{at(0, armed(1, 3*hour))}

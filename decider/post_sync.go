@@ -17,8 +17,8 @@ func (StartPost) Fresh() bool               { return false }
 
 func (c StartPost) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Run)
-	if !r.Status.Terminal() || !c.Marked {
-		return nil, &Rejection{Command: c.Name(), Reason: "unexpected: its run has not ended, or its wakeup was not marked", Err: ErrInvalid}
+	if !r.Status.Terminal() || !c.Marked || !contains(r.Plan.Policy.Targets, c.Target) {
+		return nil, &Rejection{Command: c.Name(), Reason: "unexpected: its run has not ended, its wakeup was not marked, or its target is none of the run's", Err: ErrInvalid}
 	}
 	if _, taken := r.Post(c.Target); taken {
 		return nil, nil

@@ -47,6 +47,7 @@ func TestAnUnexpectedMessageStartsNoEffect(t *testing.T) {
 		"no such run": {nil, start("activity")},
 		"run is open": {endedRun()[:1], start("activity")},
 		"not marked":  {endedRun(), unmarked},
+		"no target":   {endedRun(), start("nobody")}, // K-8
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, requireRefused(t, givenRun(tt.given...), tt.command, ErrInvalid))

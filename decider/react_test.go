@@ -112,6 +112,9 @@ func TestWhichTransitionsFreeASlot(t *testing.T) {
 		"failed":               {ended()[events.UnitHasFailed], true},
 		"given back":           {retrying(), true},
 		"reference failed":     {and(dispatching()[:1], at(0, events.UnitFailed{Category: events.ReferenceFailed})), false},
+		"cancelled in flight":  {and(dispatching(), at(0, events.UnitCancelled{Reason: "unit_cancelled"})), true},
+		"cancelled at work":    {ended()[events.UnitIsCancelled], true},
+		"cancelled, planned":   {and(dispatching()[:1], at(0, events.UnitCancelled{Reason: "run_cancelled"})), false},
 		"never started (U-14)": {and(dispatching(), at(24*hour, events.UnitFailed{Category: events.NeverStarted})), false},
 	} {
 		t.Run(name, func(t *testing.T) {

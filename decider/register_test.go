@@ -71,7 +71,9 @@ func TestAMarkedWakeupEndsWithItsLastOutcome(t *testing.T) {
 	}
 	hs := and(claimedRegister(), at(second, marked(1, tokenA, 2)))
 	status := func(more ...events.Event) RegisterStatus {
-		return givenRegister(events.KindPostSync, and(hs, then(2*second, more)...)...).Status
+		r := givenRegister(events.KindPostSync, and(hs, then(2*second, more)...)...)
+		require.Equal(t, r.Status == RegisterMarked, r.Claim != Claim{}, "the claim lasts as long as outcomes are due")
+		return r.Status
 	}
 	require.Equal(t, RegisterMarked, status())
 	require.Equal(t, RegisterMarked, status(outcome("a", events.Accepted)))
@@ -89,6 +91,41 @@ func TestAMarkedWakeupEndsWithItsLastOutcome(t *testing.T) {
 	got, known := r.Outcome("a")
 	require.True(t, known)
 	require.Equal(t, TargetOutcome{Target: "a", Outcome: events.Accepted}, got)
+}
+
+// O-S3: a wish moves the waiting number, and leaves the current one as it is.
+func TestTheWaitingNumberHasATimeOfItsOwn(t *testing.T) {
+	hs := and(claimedRegister(), at(second, armed(2, hour)))
+	require.Equal(t, t0.Add(hour), givenRegister(events.KindUnit, hs...).NextAt)
+	hs = and(hs, at(second, armed(2, minute)))
+	require.Equal(t, t0.Add(minute), givenRegister(events.KindUnit, hs...).NextAt)
+	hs = and(hs, at(2*second, published(1, tokenA)))
+	r := givenRegister(events.KindUnit, hs...)
+	require.Equal(t, []any{t0.Add(minute), 0, events.Micros(0)}, []any{r.AvailableAt, r.Next, r.NextAt})
+}
+
+// O-11, O-15, O-8: the last cause is that of the last end, and is gone with a publish.
+func TestTheLastCauseIsThatOfTheLastEnd(t *testing.T) {
+	refused := released(1, tokenA, events.ReleaseRefused, second, false)
+	refused.Text = "no route"
+	hs := and(claimedRegister(), at(second, refused))
+	last := func(more ...events.Event) []string {
+		r := givenRegister(events.KindUnit, and(hs, then(minute, more)...)...)
+		return []string{r.LastCause, r.LastText}
+	}
+	again := taken(1, 2, tokenB, minute)
+	require.Equal(t, []string{"refused", "no route"}, last())
+	require.Equal(t, []string{"refused", "no route"}, last(again))
+	require.Equal(t, []string{"", ""}, last(again, published(1, tokenB)))
+	require.Equal(t, []string{"unit_gone", ""}, last(again, events.OutboxDropped{N: 1, Token: tokenB, Reason: events.DropUnitGone}))
+	require.Equal(t, []string{"permanent", "too large"}, last(events.OutboxParked{N: 1, Cause: events.ParkPermanent, Text: "too large"}))
+	parked := givenRegister(events.KindUnit, and(hs, at(minute, events.OutboxParked{N: 1}))...)
+	require.False(t, parked.Floor)
+
+	lost := outcome("", events.Unknown)
+	lost.Cause = events.OutcomeRelayDied
+	r := givenRegister(events.KindPostSync, and(hs, then(minute, []events.Event{again, marked(1, tokenB, 1), lost})...)...)
+	require.Equal(t, "relay_died", r.LastCause)
 }
 
 // O-S5a: a mark without targets calls for one outcome.

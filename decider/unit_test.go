@@ -18,7 +18,7 @@ func TestALeaseIsLiveUntilItsEnd(t *testing.T) {
 	require.False(t, Unit{}.LeaseLive(t0, false))
 }
 
-// CLK-1, glossary, stale: inclusive, counted from the newest dispatch, and only while dispatching.
+// CLK-1, U-4: stale is inclusive, counted from the newest dispatch, and only while dispatching.
 func TestAUnitIsStaleFromItsTimeOn(t *testing.T) {
 	u := givenUnit(and(dispatching(), at(minute, dispatched(2, 1, 2, events.DispatchStale)))...)
 	require.False(t, u.Stale(t0.Add(minute+staleAfter-micro), staleAfter, false))

@@ -215,7 +215,7 @@ func TestEveryOldSchemaHasItsUpcasters(t *testing.T) {
 	require.Len(t, upcasts, steps, "an upcaster that no reader ever takes")
 }
 
-// FuzzDecode: whatever bytes a log holds, reading is an error or an event, and an event is stable once it was written.
+// L-7: whatever bytes a log holds, reading is an error or an event, and an event is stable once it was written.
 func FuzzDecode(f *testing.F) {
 	for _, e := range samples {
 		r, err := Encode(e)

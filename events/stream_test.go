@@ -155,7 +155,7 @@ func TestTheZeroStreamPrintsAsNothing(t *testing.T) {
 	require.Equal(t, "unknown(99)/"+runID.String(), StreamID{family: 99, id: runID}.String())
 }
 
-// FuzzParseStreamKey: a key is refused, or it is the one key of its stream.
+// L-12: a key is refused, or it is the one key of its stream.
 func FuzzParseStreamKey(f *testing.F) {
 	for _, id := range streams {
 		f.Add(id.Key())

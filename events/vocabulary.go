@@ -324,8 +324,11 @@ type Result struct {
 	Detail      json.RawMessage `json:"detail,omitzero"`      // for people; State and Detail together at most 64 KiB
 }
 
-// MaxResultBytes bounds State and Detail of a Result together.
-const MaxResultBytes = 64 << 10
+// MaxResultBytes bounds State and Detail of a Result together, MaxFingerprintBytes a fingerprint.
+const (
+	MaxResultBytes      = 64 << 10
+	MaxFingerprintBytes = 1024
+)
 
 // Calendar is a kind of whole UTC period that a dataset may declare as its windows (W-8). Empty: none.
 type Calendar string

@@ -62,7 +62,7 @@ func TestAnEmptyWindowHoldsNoInstant(t *testing.T) {
 	require.False(t, NewWindow(time.Time{}, noon).Empty())
 }
 
-// Glossary, alias: whole UTC periods have short names, any other window its two ends.
+// W-8, glossary of alias: whole UTC periods have short names, any other window its two ends.
 func TestWindowNames(t *testing.T) {
 	for _, tt := range []struct{ from, to, name string }{
 		{"2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "2026"},
@@ -83,7 +83,7 @@ func TestWindowNames(t *testing.T) {
 	require.Equal(t, "-", NewWindow(time.Time{}, utc("2026-03-02T00:00:00Z")).Name())
 }
 
-// Glossary, alias: RUN:source/dataset/window, with the last six characters of the run.
+// W-8, glossary of alias: RUN:source/dataset/window, with the last six characters of the run.
 func TestTheAliasOfAUnit(t *testing.T) {
 	require.Equal(t, "0ZB4RM:harbour/commits/2026-02", Alias(runID, "harbour", "commits", month(2026, time.February)))
 }

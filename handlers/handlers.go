@@ -87,7 +87,7 @@ func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 	case events.KindFinalize:
 		return h.finalizeSyncRun(ctx, n)
 	case events.KindPostSync:
-		return h.postSync(ctx, m.UUID, n)
+		return h.postSync(ctx, n)
 	}
 	h.e.CountBadMessage()
 	h.logger.Warn("message of an unknown kind", "kind", n.Kind, "message", m.UUID) // K-7

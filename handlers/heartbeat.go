@@ -76,7 +76,7 @@ const ticksPerRenewal = 10
 func (b *heartbeat) tick(h *held) time.Duration {
 	tick := max(h.every/ticksPerRenewal, time.Millisecond)
 	due := time.Since(b.start) + h.every
-	return (due + tick - 1) / tick * tick
+	return (due + tick - 1).Truncate(tick)
 }
 
 // run renews until ctx ends.

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -13,8 +14,8 @@ import (
 
 // postSync runs the effect of one target, at most once in the life of the run (spec 10.4): that it was taken is on
 // record before it begins, so a process that dies in between leaves it unconfirmed, never done twice.
-func (h *Handlers) postSync(ctx context.Context, messageID string, n transport.Notice) error {
-	post, taken, err := h.e.StartPost(ctx, n.Run, n.Target, messageID)
+func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
+	post, taken, err := h.e.StartPost(ctx, n.Run, n.Target)
 	if err != nil {
 		return fmt.Errorf("take post_sync of run %s: %w", n.Run, err)
 	}
@@ -49,5 +50,5 @@ func (h *Handlers) effect(ctx context.Context, p towline.Post) (err error) {
 	if !ok {
 		return fmt.Errorf("sync %q, target %q: its sink runs no SQL: %w", p.Sync, p.Target.Name, errUnconfigured)
 	}
-	return scripter.Script(ctx, p.Target.SQL, sink.ScriptArgs{Run: p.Run.String(), Generation: p.Generation})
+	return scripter.Script(ctx, p.Target.SQL, sql.Named("run", p.Run.String()), sql.Named("generation", p.Generation))
 }

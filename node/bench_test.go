@@ -31,7 +31,7 @@ type workload struct {
 // scripted is a destination that keeps nothing, and whose script does nothing.
 type scripted struct{ sink.Opener }
 
-func (scripted) Script(context.Context, string, sink.ScriptArgs) error { return nil }
+func (scripted) Script(context.Context, string, ...any) error { return nil }
 
 func (w workload) sync() node.Sync {
 	return node.Sync{

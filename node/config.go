@@ -33,6 +33,8 @@ type Config struct {
 	Now     func() time.Time // nil: time.Now
 	Entropy io.Reader        // nil: crypto/rand
 	Version string           // of the program, for the record; empty: not recorded
+	// VerifyEvery is how often a running node proves its views and its log; zero: once a day, negative: never (L-8).
+	VerifyEvery time.Duration
 	// Unsynced gives up durability across power loss for speed (DUR-2); the start says so.
 	Unsynced bool
 	// AllowNetworkFS opens a store on a network file system, without WAL (DUR-3).
@@ -61,6 +63,22 @@ func (s Sync) catalogued() towline.Sync {
 		Name: s.Name, Provider: name, Sources: s.Sources, Datasets: s.Datasets, PostSync: s.PostSync,
 		OneActiveRun: s.OneActiveRun, Config: s.Config,
 	}
+}
+
+// check refuses a publisher that cannot confirm where nothing but its word would say that a message arrived (O-10), and
+// says which kinds will be published again for want of it.
+func (c Config) check(logger *slog.Logger) error {
+	for _, k := range events.Kinds {
+		p, ok := c.Routes[k]
+		if !ok || p == nil || transport.Confirms(p) {
+			continue
+		}
+		if k == events.KindPostSync {
+			return fmt.Errorf("routes: %s: transport %q cannot confirm a publish, so no post_sync could ever be known to have arrived; route it elsewhere", k, p.Name())
+		}
+		logger.Warn("the transport cannot confirm a publish: every wakeup is published again until its work is done", "kind", k, "transport", p.Name())
+	}
+	return nil
 }
 
 func (s Sync) check() error {

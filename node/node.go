@@ -48,6 +48,9 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if n.bus == nil {
 		n.bus = local.New(local.Options{MaxDeliveries: c.Knobs.MaxDeliveries, Logger: n.logger})
 	}
+	if err := c.check(n.logger); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
 	syncs, ports, err := catalogue(c.Syncs)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -139,8 +142,13 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error { return n.handlers.Run(beat) })
 	relaying, endRelay := context.WithCancel(parts)
 	group.Go(func() error { return n.relay.Run(relaying) })
+	group.Go(func() error { return n.verifyDaily(relaying) })
 	if router != nil {
 		group.Go(func() error { return router.Run(parts) })
+		select { // a router that is closed before it runs waits for its handlers until its timeout
+		case <-router.Running():
+		case <-failed.Done():
+		}
 	}
 	select {
 	case <-ctx.Done():
@@ -214,6 +222,35 @@ func (n *Node) Verify(ctx context.Context) (towline.Verification, error) {
 	}
 	v, err := n.engine.Verify(ctx, scratch)
 	return v, errors.Join(err, scratch.Close())
+}
+
+// verifyDaily proves the views and the log while the node runs (L-8). What it finds is logged; nothing is repaired.
+func (n *Node) verifyDaily(ctx context.Context) error {
+	const daily = 24 * time.Hour
+	every := cmp.Or(n.c.VerifyEvery, daily)
+	if every < 0 {
+		return nil
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		v, err := n.Verify(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			n.logger.Error("verify did not end", "error", err)
+		case !v.OK():
+			n.logger.Error("verify found what must not be", "position", v.Position, "violations", v.Violations, "differences", v.Differences)
+		default:
+			n.logger.Info("verified", "position", v.Position)
+		}
+	}
 }
 
 // lister asks the providers of the configured syncs for their periods (P-12).

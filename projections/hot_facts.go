@@ -236,6 +236,12 @@ func (h *Hot) MessageGone(id events.UnitID) bool {
 	return ok && u.status == events.UnitIsDispatching && h.messageGone(u)
 }
 
+// UnitLost reports a run with a dispatching unit whose message died with its incarnation (N-3).
+func (h *Hot) UnitLost(run events.RunID) bool {
+	r, ok := h.runs[run]
+	return ok && slices.ContainsFunc(r.busy, func(u *hotUnit) bool { return u.status == events.UnitIsDispatching && h.messageGone(u) })
+}
+
 // Watermarks are those in force for the datasets of a source.
 func (h *Hot) Watermarks(source string, datasets []string) []events.Watermark {
 	var out []events.Watermark

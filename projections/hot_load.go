@@ -28,23 +28,24 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	return h, h.loadPlaces(tx)
 }
 
-// Reload reads what another process has changed: the runs it touched, the watermarks and the incarnations. The tables
-// are at the head, because every process keeps them there in its own transactions.
+// Reload reads what another process has changed: the incarnations first, because they say which leases and messages of
+// a run are alive; the runs it touched, and the watermarks. The tables are at the head, because every process keeps
+// them there in its own transactions. After an error the view is between two states, and must not be used.
 func (h *Hot) Reload(tx store.ReadTx, runs []events.RunID) error {
 	head, _, err := tx.Head()
 	if err != nil {
 		return err
 	}
+	if err := h.loadNodes(tx); err != nil {
+		return err
+	}
+	h.judgeAll()
 	for _, id := range runs {
 		h.discard(id)
 		if err := h.loadRuns(tx, `r.status IN ('planned', 'dispatching') AND r.run_id = $1`, id[:]); err != nil {
 			return err
 		}
 	}
-	if err := h.loadNodes(tx); err != nil {
-		return err
-	}
-	h.judgeAll()
 	h.position = head
 	return h.loadPlaces(tx)
 }
@@ -121,6 +122,8 @@ func (h *Hot) loadRuns(tx store.ReadTx, which string, args ...any) error {
 	return h.loadCounts(tx, which, args...)
 }
 
+// The joins below are CROSS JOINs: they keep SQLite from beginning with the table that grows with history.
+
 func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
 	return tx.Query(func(r store.Row) error {
 		var owner, closedBy []byte
@@ -134,8 +137,8 @@ func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
 		g.Transport = deref(transport)
 		h.runs[g.Owner].announcer = g
 		return nil
-	}, `SELECT o.owner, o.closed, o.gone_local, o.transport, o.closed_by FROM outbox o JOIN runs r ON r.run_id = o.owner
-		WHERE o.kind = 'run_sync_unit' AND `+which, args...)
+	}, `SELECT o.owner, o.closed, o.gone_local, o.transport, o.closed_by FROM runs r CROSS JOIN outbox o
+		WHERE o.owner = r.run_id AND o.kind = 'run_sync_unit' AND `+which, args...)
 }
 
 // remembered are the units of an open run that the hot view holds: the open ones, and failed reference units, which
@@ -165,7 +168,7 @@ func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
 		return nil
 	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
 		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.lease_expires_at, u.lease_node
-		FROM runs r JOIN units u ON u.run_id = r.run_id WHERE `+which+` AND `+remembered+` ORDER BY u.run_id, u.ordinal`, args...)
+		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND `+which+` AND `+remembered+` ORDER BY u.run_id, u.ordinal`, args...)
 	if err != nil {
 		return fmt.Errorf("load open units: %w", err)
 	}
@@ -183,8 +186,8 @@ func (h *Hot) loadCounts(tx store.ReadTx, which string, args ...any) error {
 		}
 		count(&h.runs[events.RunID(run)].counts, events.UnitStatus(status), n)
 		return nil
-	}, `SELECT u.run_id, u.status, count(*) FROM runs r JOIN units u ON u.run_id = r.run_id
-		WHERE `+which+` AND NOT `+remembered+` GROUP BY u.run_id, u.status`, args...)
+	}, `SELECT u.run_id, u.status, count(*) FROM runs r CROSS JOIN units u
+		WHERE u.run_id = r.run_id AND `+which+` AND NOT `+remembered+` GROUP BY u.run_id, u.status`, args...)
 	if err != nil {
 		return fmt.Errorf("count ended units: %w", err)
 	}
@@ -199,8 +202,12 @@ func (h *Hot) Dump(now events.Micros) []string {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	add("position %d epoch %d in flight %d", h.position, h.epoch, h.flight.live)
 	for _, r := range h.order {
-		add("run %s cap %d open %d planned %d in flight %d retries %d counts %+v announcer %d/%d/%s/%s", r.id, r.cap, r.open,
-			r.planned, r.inFlight, len(r.retries), r.counts, r.announcer.Closed, r.announcer.GoneLocal, r.announcer.Transport,
+		offered := 0
+		for range r.plannedUnits() {
+			offered++
+		}
+		add("run %s cap %d open %d planned %d offered %d in flight %d retries %d counts %+v announcer %d/%d/%s/%s", r.id, r.cap, r.open,
+			r.planned, offered, r.inFlight, len(r.retries), r.counts, r.announcer.Closed, r.announcer.GoneLocal, r.announcer.Transport,
 			r.announcer.ClosedBy)
 		for source, n := range r.blocked {
 			if n > 0 {

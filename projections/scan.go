@@ -18,10 +18,12 @@ type LeaseCursor struct {
 	Unit      events.UnitID
 }
 
-// ExpiredLeases are running units whose lease has ended by the clock, no lease first (REC-5).
+// ExpiredLeases are running units whose lease has ended, by the clock or with its incarnation, no lease first (REC-5).
 func (v View) ExpiredLeases(now events.Micros, after LeaseCursor, limit int) ([]LeaseCursor, error) {
 	return v.leases(`SELECT u.unit_id, u.lease_expires_at FROM units u
-		WHERE u.status = 'running' AND u.lease_expires_at <= $1 AND (u.lease_expires_at, u.unit_id) > ($2, $3)
+		WHERE u.status = 'running' AND (u.lease_expires_at, u.unit_id) > ($2, $3)
+		  AND (u.lease_expires_at <= $1
+		       OR u.lease_node IS NOT NULL AND u.lease_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))
 		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.status IN ('planned', 'dispatching'))
 		ORDER BY u.lease_expires_at, u.unit_id LIMIT $4`,
 		int64(now), int64(after.ExpiresAt), after.Unit[:], limit)
@@ -101,14 +103,24 @@ func (v View) keys(query string, args ...any) ([]Key, error) {
 // $1 is now, $2 now + countdown, $3 now − redrive_after.
 const unwoken = `(o.owner IS NULL
 	OR (o.status = 'idle' OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $2)
-	   AND (o.closed = 0 OR o.last_closed_at <= $3 OR o.closed <= o.gone_local
-	        OR o.transport = 'local' AND o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)))`
+	   AND (o.closed = 0 OR o.last_closed_at <= $3 OR ` + lostInProcess + `)
+	OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $1 AND o.closed > 0 AND ` + lostInProcess + `)`
+
+// lostInProcess is Redrive.lost: the message of the newest closed number died with its process, or that of a unit did.
+const lostInProcess = `(o.closed <= o.gone_local OR o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)
+	AND (o.transport = 'local' OR o.kind = 'dispatch_sync_run' AND EXISTS (
+	  SELECT 1 FROM outbox a JOIN units u ON u.run_id = a.owner
+	  WHERE a.owner = o.owner AND a.kind = 'run_sync_unit' AND u.status = 'dispatching' AND ` + messageGone + `)))`
+
+// messageGone is Register.ClosedInProcess of the wakeup of unit u in its run_sync_unit register a (N-3).
+const messageGone = `u.wakeup <= a.closed AND (u.wakeup <= a.gone_local
+	OR a.transport = 'local' AND a.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))`
 
 // Unwoken lists open runs behind a run whose register of a kind holds no wakeup that would serve an obligation, for
 // dispatch and finalize. Whether something is owed is Owing's to say.
 func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after events.RunID, limit int) ([]events.RunID, error) {
 	return v.runIDs(`SELECT r.run_id FROM runs r LEFT JOIN outbox o ON o.owner = r.run_id AND o.kind = $4
-		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $5 AND $1 > 0 AND `+unwoken+`
+		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $5 AND `+unwoken+`
 		ORDER BY r.run_id LIMIT $6`,
 		int64(now), int64(now.Add(d.Countdown)), int64(now.Add(-d.RedriveAfter)), string(k), after[:], limit)
 }
@@ -132,6 +144,22 @@ func (v View) runIDs(query string, args ...any) ([]events.RunID, error) {
 		return nil, fmt.Errorf("scan runs: %w", err)
 	}
 	return out, nil
+}
+
+// Unannounced lists open runs behind a run in which a dispatching unit waits for a wakeup that nobody has open (REC-8).
+// There is none: its wakeup is armed with every dispatch. A hit is a defect to report, not to repair.
+func (v View) Unannounced(after events.RunID, limit int) ([]events.RunID, error) {
+	return v.runIDs(`SELECT r.run_id FROM runs r JOIN outbox o ON o.owner = r.run_id AND o.kind = 'run_sync_unit'
+		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $1 AND o.status = 'idle'
+		  AND EXISTS (SELECT 1 FROM units u WHERE u.run_id = r.run_id AND u.status = 'dispatching' AND u.wakeup > o.closed)
+		ORDER BY r.run_id LIMIT $2`, after[:], limit)
+}
+
+// Held counts registers that wait for a person: parked ones, and marked ones of which an outcome is unknown (REC-12).
+func (v View) Held() (n int, err error) {
+	err = v.tx.Query(func(r store.Row) error { return r.Scan(&n) },
+		`SELECT count(*) FROM outbox WHERE status IN ('marked', 'parked', 'unresolved') AND status <> 'marked'`)
+	return n, err
 }
 
 // Owing is what an open run owes, from the tables alone: the reader's answer, which the deciding transaction asks again
@@ -163,9 +191,8 @@ func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span)
 		return nil
 	}, `SELECT u.source, u.tier, u.status,
 		  u.status = 'retrying' AND u.available_at <= $2 OR u.status = 'dispatching' AND u.last_dispatched_at <= $3,
-		  coalesce(u.status = 'dispatching' AND u.wakeup <= o.closed AND (u.wakeup <= o.gone_local
-		    OR o.transport = 'local' AND o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)), 0)
-		FROM units u LEFT JOIN outbox o ON o.owner = u.run_id AND o.kind = 'run_sync_unit'
+		  coalesce(u.status = 'dispatching' AND `+messageGone+`, 0)
+		FROM units u LEFT JOIN outbox a ON a.owner = u.run_id AND a.kind = 'run_sync_unit'
 		WHERE u.run_id = $1`, run[:], int64(now), int64(now.Add(-staleAfter)))
 	if err != nil {
 		return o, rows, fmt.Errorf("read what run %s owes: %w", run, err)

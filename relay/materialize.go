@@ -130,7 +130,7 @@ func (r *Relay) arm(ctx context.Context, k events.Kind, runs []events.RunID) (ar
 				return err
 			}
 			d := r.redrive(tx.Now())
-			d.CloserGone = tx.Gone(reg.ClosedBy)
+			d.CloserGone, d.UnitLost, d.Room = tx.Gone(reg.ClosedBy), tx.UnitLost(id), tx.HasRoom(id)
 			if !tx.Owing(run, 0).Owes(k) || !d.Materialize(k, reg) {
 				continue
 			}
@@ -146,5 +146,8 @@ func (r *Relay) arm(ctx context.Context, k events.Kind, runs []events.RunID) (ar
 		}
 		return nil
 	})
-	return armed, err
+	if err != nil {
+		return 0, err // nothing of it is kept
+	}
+	return armed, nil
 }

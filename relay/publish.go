@@ -313,7 +313,7 @@ func (r *Relay) settleOne(tx *towline.Tx, w *wakeup, counts *Report) error {
 	if rejection := results[0].Rejection; rejection != nil {
 		r.e.CountRefusedMark()
 		counts.Errors = append(counts.Errors, &RefusedMarkError{Key: w.key, N: w.n, Err: rejection})
-		return nil
+		return nil //nolint:nilerr // it is reported, and does not touch the others of the batch (O-19)
 	}
 	for _, env := range results[0].Events {
 		switch e := env.Event.(type) {

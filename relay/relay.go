@@ -42,6 +42,7 @@ type Report struct {
 	ExpiredFailed, ExpiredRetried, ExpiredExhausted               int
 	Materialized                                                  map[events.Kind]int
 	Claimed, Dispatched, Dropped, Released, Parked, Unknown, Shed int
+	Held                                                          int // registers that wait for a person: parked or unresolved (REC-12)
 	ScanTruncated                                                 bool
 	NextDue                                                       events.Micros // earliest time ahead at which something comes due; 0: none is known
 	Errors                                                        []error
@@ -79,6 +80,7 @@ func (r *Relay) Pass(ctx context.Context) Report {
 	report := Report{Materialized: map[events.Kind]int{}}
 	report.fail("expire leases", r.expire(ctx, &report))
 	report.fail("materialize", r.materialize(ctx, &report))
+	report.fail("look for what is held", r.held(ctx, &report))
 	r.relay(ctx, &report)
 	report.fail("look for waiters", r.e.CheckWaiters(ctx))
 	return report
@@ -100,6 +102,23 @@ func (r *Relay) relay(ctx context.Context, report *Report) {
 		report.NextDue, err = v.NextDue()
 		return err
 	}))
+}
+
+// held counts what waits for a person, and reports a unit that nobody would announce: a defect, for its wakeup is armed
+// with every dispatch (REC-8, REC-12).
+func (r *Relay) held(ctx context.Context, report *Report) error {
+	return r.e.View(ctx, func(v projections.View) error {
+		n, err := v.Held()
+		if err != nil {
+			return err
+		}
+		report.Held = n
+		broken, err := v.Unannounced(events.RunID{}, 1)
+		if err == nil && len(broken) > 0 {
+			err = fmt.Errorf("run %s has a dispatching unit whose wakeup nobody has open: run verify, and report it", broken[0])
+		}
+		return err
+	})
 }
 
 // expire decides units whose lease has ended (REC-5, REC-6).

@@ -4,12 +4,7 @@ import "context"
 
 // Scripter is a destination that runs SQL: for the sql action of post_sync.
 type Scripter interface {
-	// Script runs the statements of a script in one transaction; :run and :generation stand for the arguments.
-	Script(ctx context.Context, script string, args ScriptArgs) error
-}
-
-// ScriptArgs are what a script may refer to.
-type ScriptArgs struct {
-	Run        string // ULID of the run that ended
-	Generation string // stable name of its post_sync (K-4)
+	// Script runs the statements of a script in one transaction. args are those of database/sql; a post_sync passes
+	// sql.Named("run", …), which is :run, and sql.Named("generation", …).
+	Script(ctx context.Context, script string, args ...any) error
 }

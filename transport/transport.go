@@ -5,6 +5,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -32,15 +33,31 @@ func Accepted(evidence string) Receipt {
 // Refused is the receipt of a publish that surely did not happen.
 func Refused(err error) Receipt { return Receipt{Outcome: events.Refused, Err: err} }
 
+// NotBegun is the receipt of a publish for which it was too late, or no room: it burns no attempt.
+func NotBegun(err error) Receipt { return Receipt{Outcome: events.Refused, Uncounted: true, Err: err} }
+
 // Unknown is the receipt of a publish that may have happened.
 func Unknown(err error) Receipt { return Receipt{Outcome: events.Unknown, Err: err} }
 
 // Publisher sends one message. Send returns at the deadline of ctx at the latest, and what it then does not know it
-// reports as unknown. Send may be called from several goroutines.
+// reports as unknown. With a ctx that has ended already it sends nothing. Send may be called from several goroutines.
+// transporttest holds these laws.
 type Publisher interface {
 	// Name is recorded with every mark. "local" is reserved for the in-process transport.
 	Name() string
 	Send(ctx context.Context, topic string, m *message.Message) Receipt
+}
+
+// Confirmer is implemented by a Publisher that knows whether it can ever report accepted. One that cannot is good only
+// for kinds whose completion the engine sees by itself, which every kind but post_sync is (O-10).
+type Confirmer interface {
+	Confirms() bool
+}
+
+// Confirms asks p; a Publisher that says nothing confirms.
+func Confirms(p Publisher) bool {
+	c, ok := p.(Confirmer)
+	return !ok || c.Confirms()
 }
 
 // Traits are what can be relied on of a Watermill publisher. The zero value takes nothing for granted.
@@ -64,22 +81,38 @@ type fromWatermill struct {
 
 func (f fromWatermill) Name() string { return f.name }
 
+// Confirms reports that an accepted publish can be told from one of which nobody knows (O-10).
+func (f fromWatermill) Confirms() bool { return f.t.NilMeansStored }
+
 func (f fromWatermill) Send(ctx context.Context, topic string, m *message.Message) Receipt {
 	if f.t.MaxBytes > 0 && len(m.Payload) > f.t.MaxBytes {
 		return Receipt{Outcome: events.Refused, Permanent: true, Err: &TooLargeError{Bytes: len(m.Payload), Limit: f.t.MaxBytes}}
 	}
+	if ctx.Err() != nil {
+		return NotBegun(context.Cause(ctx))
+	}
 	m.SetContext(ctx)
 	if f.t.HonoursContext {
-		return f.receipt(f.p.Publish(topic, m))
+		return f.publish(topic, m)
 	}
-	done := make(chan error, 1)
-	go func() { done <- f.p.Publish(topic, m) }()
+	done := make(chan Receipt, 1)
+	go func() { done <- f.publish(topic, m) }()
 	select {
-	case err := <-done:
-		return f.receipt(err)
+	case r := <-done:
+		return r
 	case <-ctx.Done():
 		return Unknown(context.Cause(ctx))
 	}
+}
+
+// publish asks the publisher. A panic says nothing of how far it came.
+func (f fromWatermill) publish(topic string, m *message.Message) (r Receipt) {
+	defer func() {
+		if v := recover(); v != nil {
+			r = Unknown(fmt.Errorf("panic: %v", v))
+		}
+	}()
+	return f.receipt(f.p.Publish(topic, m))
 }
 
 func (f fromWatermill) receipt(err error) Receipt {
@@ -109,7 +142,7 @@ type toWatermill struct{ p Publisher }
 
 func (t toWatermill) Publish(topic string, messages ...*message.Message) error {
 	for _, m := range messages {
-		r := t.p.Send(m.Context(), topic, m)
+		r := send(m.Context(), t.p, topic, m)
 		if slot, ok := m.Context().Value(slotKey{}).(*Receipt); ok {
 			*slot = r
 		}
@@ -118,6 +151,16 @@ func (t toWatermill) Publish(topic string, messages ...*message.Message) error {
 		}
 	}
 	return nil
+}
+
+// send asks p. A panic says nothing of how far it came, and must not take the other messages with it (O-10, O-19).
+func send(ctx context.Context, p Publisher, topic string, m *message.Message) (r Receipt) {
+	defer func() {
+		if v := recover(); v != nil {
+			r = Unknown(fmt.Errorf("panic: %v", v))
+		}
+	}()
+	return p.Send(ctx, topic, m)
 }
 
 func (toWatermill) Close() error { return nil }

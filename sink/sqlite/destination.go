@@ -160,10 +160,10 @@ func (d *Destination) Open(ctx context.Context, s sink.Scope) (sink.Writer, erro
 		}
 		w.stages = append(w.stages, &stage{table: t})
 	}
-	if err := d.setup(ctx); err != nil {
+	var err error
+	if w.file, err = d.setup(ctx); err != nil {
 		return nil, err
 	}
-	var err error
 	if w.conn, err = d.conn(ctx); err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (d *Destination) Script(ctx context.Context, script string, args ...any) er
 	if d.broken != nil {
 		return d.broken
 	}
-	if err := d.setup(ctx); err != nil {
+	if _, err := d.setup(ctx); err != nil {
 		return err
 	}
 	conn, err := d.conn(ctx)

@@ -48,29 +48,28 @@ BEGIN SELECT RAISE(ABORT, 'a fence never falls'); END`,
 ) STRICT, WITHOUT ROWID`,
 }
 
-// setup makes the tables of the sink, once for a file.
-func (d *Destination) setup(ctx context.Context) error {
+// setup makes the tables of the sink, once for a file, and returns which file that is.
+func (d *Destination) setup(ctx context.Context) (os.FileInfo, error) {
 	if known := d.file.Load(); known != nil && d.unmoved(*known) == nil {
-		return nil
+		return *known, nil
 	}
 	select {
 	case d.turn <- struct{}{}:
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	if known := d.file.Load(); known != nil && d.unmoved(*known) != nil {
+	if known := d.file.Load(); known != nil {
+		if d.unmoved(*known) == nil {
+			return *known, nil // another caller was faster
+		}
 		// The file was deleted or replaced. Idle connections would go on with the old one, which no path leads to.
 		d.pool.SetMaxIdleConns(0)
 		d.pool.SetMaxIdleConns(idleConns)
-		d.file.Store(nil)
-	}
-	if d.file.Load() != nil {
-		return nil // another caller was faster
 	}
 	conn, err := d.conn(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = d.transactInTurn(ctx, conn, func() error {
 		for _, statement := range schema {
@@ -82,17 +81,15 @@ func (d *Destination) setup(ctx context.Context) error {
 	})
 	if err != nil {
 		discard(conn)
-		return fmt.Errorf("set up %s: %w", d.path, err)
+		return nil, fmt.Errorf("set up %s: %w", d.path, err)
 	}
-	if err := conn.Close(); err != nil {
-		return fmt.Errorf("set up %s: %w", d.path, err)
-	}
+	_ = conn.Close() // back to the pool
 	info, err := os.Stat(d.path)
 	if err != nil {
-		return fmt.Errorf("set up: %w", err)
+		return nil, fmt.Errorf("set up: %w", err)
 	}
 	d.file.Store(&info)
-	return nil
+	return info, nil
 }
 
 // unmoved returns an error if the path does not lead to the file any more. SQLite would not notice: it would commit

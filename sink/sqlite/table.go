@@ -127,6 +127,9 @@ func (t Table) stageKey() []string {
 	return slices.DeleteFunc(slices.Clone(t.Key), func(k string) bool { return k == t.Source || k == t.Window })
 }
 
+// byWindow ends the name of the index that finds the rows of a window.
+const byWindow = "_by_window"
+
 func (t Table) compile(generic bool) (*table, error) {
 	if err := t.check(); err != nil {
 		return nil, fmt.Errorf("table %s: %w", t.Name, err)
@@ -134,12 +137,6 @@ func (t Table) compile(generic bool) (*table, error) {
 	c := &table{Table: t, generic: generic, index: make(map[string]int, len(t.Columns))}
 	name, stage := quote(t.Name), "temp."+quote("_towline_stage_"+t.Name)
 
-	// A table of rows that are read by their key needs no second tree for a rowid, and rows arrive in the order of
-	// the key, so this is the smaller and the faster form. Rows of the generic shape may be large; they keep it.
-	options := "STRICT, WITHOUT ROWID"
-	if generic {
-		options = "STRICT"
-	}
 	columns := []string{quote(t.Source) + " TEXT NOT NULL"}
 	var staged, names []string
 	for i, col := range t.Columns {
@@ -153,12 +150,14 @@ func (t Table) compile(generic bool) (*table, error) {
 	if t.Window != "" {
 		columns = append(columns, quote(t.Window)+" TEXT NOT NULL")
 	}
-	c.create = []string{fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (%s, PRIMARY KEY (%s)) %s`,
-		name, strings.Join(columns, ", "), list(t.Key), options)}
+	// With rowids: a window's rows lie together, and only the small index takes the random order of ids. Without them
+	// the commits of a history of sixty thousand cost a third more, for four per cent less file.
+	c.create = []string{fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (%s, PRIMARY KEY (%s)) STRICT`,
+		name, strings.Join(columns, ", "), list(t.Key))}
 	switch {
 	case t.Window != "":
 		c.create = append(c.create, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS %s ON %s (%s, %s)`,
-			quote(t.Name+"_by_window"), name, quote(t.Source), quote(t.Window)))
+			quote(t.Name+byWindow), name, quote(t.Source), quote(t.Window)))
 	case t.Key[0] != t.Source:
 		c.create = append(c.create, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS %s ON %s (%s)`,
 			quote(t.Name+"_by_source"), name, quote(t.Source)))
@@ -182,10 +181,12 @@ func (t Table) compile(generic bool) (*table, error) {
 	for _, k := range t.stageKey() {
 		same = append(same, fmt.Sprintf("s.%s = t.%s", quote(k), quote(k)))
 	}
-	c.dropSource = fmt.Sprintf("DELETE FROM %s AS t\nWHERE %s = $1\nAND NOT EXISTS (SELECT 1 FROM %s AS s WHERE %s)",
-		name, quote(t.Source), stage, strings.Join(same, " AND "))
+	staying := fmt.Sprintf("(SELECT 1 FROM %s AS s WHERE %s)", stage, strings.Join(same, " AND "))
+	c.dropSource = fmt.Sprintf("DELETE FROM %s AS t\nWHERE %s = $1\nAND NOT EXISTS %s", name, quote(t.Source), staying)
 	if t.Window != "" {
-		c.dropWindow = c.dropSource + fmt.Sprintf("\nAND %s = $2", quote(t.Window))
+		// Left alone, the planner takes the primary key and walks the whole source for every window.
+		c.dropWindow = fmt.Sprintf("DELETE FROM %s AS t INDEXED BY %s\nWHERE %s = $1\nAND %s = $2\nAND NOT EXISTS %s",
+			name, quote(t.Name+byWindow), quote(t.Source), quote(t.Window), staying)
 	}
 	return c, nil
 }

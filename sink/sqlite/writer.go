@@ -54,7 +54,6 @@ const reuseBelow = 10_000
 
 // begin refuses early what Commit would refuse.
 func (w *writer) begin() error {
-	w.file = *w.d.file.Load()
 	for _, s := range w.stages {
 		found, err := shape(w.conn, s.table.Name)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	busyTimeout     = 5000     // milliseconds that a connection waits for the lock of another
+	busyTimeout     = 5000     // milliseconds that a connection waits for the lock of another, if Options say nothing
 	checkpointPages = 8000     // of the WAL, about 32 MiB: larger is faster, and then takes longer to recover
 	walKeep         = 33 << 20 // bytes that a WAL file keeps when it starts over; what a slow reader added goes back
 )
@@ -18,6 +18,7 @@ type dsn struct {
 	path        string
 	journal     string // wal, or delete where a WAL cannot work
 	synchronous string // full or normal
+	busyTimeout int    // milliseconds
 }
 
 // writer is for connections that write. A transaction takes the write lock when it begins: one that upgrades later
@@ -41,7 +42,7 @@ func (d dsn) peek() string { return d.build("ro") }
 func (d dsn) pragma(name string, value any) string { return fmt.Sprintf("_pragma=%s(%v)", name, value) }
 
 func (d dsn) build(mode string, params ...string) string {
-	params = append([]string{"mode=" + mode, d.pragma("busy_timeout", busyTimeout), d.pragma("temp_store", "memory")}, params...)
+	params = append([]string{"mode=" + mode, d.pragma("busy_timeout", d.busyTimeout), d.pragma("temp_store", "memory")}, params...)
 	u := url.URL{Scheme: "file", Path: d.path, RawQuery: strings.Join(params, "&")}
 	return u.String()
 }

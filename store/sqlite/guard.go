@@ -16,6 +16,12 @@ var protected = map[string]bool{
 	"events": true, "event_types": true, "stream_families": true, "ulid_digits": true, "log": true, migrationsTable: true,
 }
 
+// readingPragmas take the name of a table or an index. SQLite itself uses the first when it adds a column.
+var readingPragmas = map[string]bool{
+	"quick_check": true, "integrity_check": true, "foreign_key_check": true, "foreign_key_list": true,
+	"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true, "index_xinfo": true,
+}
+
 // guard decides what the statements of callers may do. SQLite asks it when it prepares a statement, also again after
 // a change of the schema, and never when it runs one, so it costs nothing where it counts.
 type guard struct{ may permission }
@@ -35,11 +41,11 @@ func (g *guard) authorize(action modernc.AuthorizerActionCode, arg1, arg2, _, _ 
 		return modernc.AuthorizerOK
 	case modernc.AuthTransaction, modernc.AuthSavepoint, modernc.AuthAttach, modernc.AuthDetach:
 		return modernc.AuthorizerDeny
-	case modernc.AuthPragma: // with an argument it may set something; table_info only asks
-		if arg2 != "" && arg1 != "table_info" {
-			return modernc.AuthorizerDeny
+	case modernc.AuthPragma: // with an argument, most of them set something
+		if arg2 == "" || readingPragmas[arg1] {
+			return modernc.AuthorizerOK
 		}
-		return modernc.AuthorizerOK
+		return modernc.AuthorizerDeny
 	}
 	if g.may == mayRead || protected[subject(action, arg1, arg2)] {
 		return modernc.AuthorizerDeny

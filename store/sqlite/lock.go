@@ -22,8 +22,9 @@ import (
 //	<path>-lock   held for life: exclusively, or shared by all processes of shared mode (N-2)
 //	<path>-setup  held exclusively while a process looks at the format, makes the file and migrates it. It is not the
 //	              same file, because a shared lock cannot become exclusive without being free in between.
+//	<path>-turn   see turn; in shared mode only
 //
-// Both files stay: whoever deletes a lock file may delete the one that somebody else has just locked.
+// The files stay: whoever deletes a lock file may delete the one that somebody else has just locked.
 
 const (
 	setupBound = 10 * time.Second // HC-41: processes that start together wait no longer for each other
@@ -43,7 +44,7 @@ func lockForLife(path string, shared bool) (*lock, error) {
 	if shared {
 		how = syscall.LOCK_SH
 	}
-	switch ok, err := l.try(how); {
+	switch ok, err := l.tryAs(how); {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", l.f.Name(), err), l.release())
 	case !ok:
@@ -65,7 +66,7 @@ func lockForSetup(ctx context.Context, path string) (*lock, error) {
 	tick := time.NewTicker(setupPoll)
 	defer tick.Stop()
 	for {
-		ok, err := l.try(syscall.LOCK_EX)
+		ok, err := l.try()
 		if ok {
 			return l, nil
 		}
@@ -89,16 +90,26 @@ func openLock(name string) (*lock, error) {
 	return &lock{f}, nil
 }
 
-// try reports false when another process, or another store of this one, holds the lock in a conflicting way.
-func (l *lock) try(how int) (bool, error) {
+// try takes the lock exclusively, and reports false when another process, or another store of this one, has it.
+func (l *lock) try() (bool, error) { return l.tryAs(syscall.LOCK_EX) }
+
+func (l *lock) tryAs(how int) (bool, error) {
+	err := l.flock(how | syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// wait takes the lock exclusively, however long that lasts.
+func (l *lock) wait() error { return l.flock(syscall.LOCK_EX) }
+
+func (l *lock) unlock() error { return l.flock(syscall.LOCK_UN) }
+
+func (l *lock) flock(how int) error {
 	for {
-		switch err := syscall.Flock(int(l.f.Fd()), how|syscall.LOCK_NB); {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return false, nil
-		case !errors.Is(err, syscall.EINTR):
-			return false, err
+		if err := syscall.Flock(int(l.f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
 		}
 	}
 }

@@ -10,12 +10,17 @@ import (
 
 type lock struct{}
 
-func (*lock) release() error { return nil }
+func (*lock) release() error     { return nil }
+func (*lock) try() (bool, error) { return false, errNoLocks() }
+func (*lock) wait() error        { return errNoLocks() }
+func (*lock) unlock() error      { return errNoLocks() }
 
 // A store without its lock is refused (DUR-3), so there is none where there is no flock.
 func lockForLife(string, bool) (*lock, error) { return nil, errNoLocks() }
 
 func lockForSetup(context.Context, string) (*lock, error) { return nil, errNoLocks() }
+
+func openLock(string) (*lock, error) { return nil, errNoLocks() }
 
 func errNoLocks() error {
 	return fmt.Errorf("a store needs advisory file locks, which this release does not know on %s", runtime.GOOS)

@@ -24,9 +24,10 @@ type Options struct {
 	// and simulators that must know who runs when.
 	Inline bool
 
-	networkFS  func(dir string) (string, error) // names the network file system of a directory; nil: ask the system
-	maxReadAge time.Duration                    // zero: maxReadAge
-	walBytes   int64                            // zero: walBytes
+	networkFS   func(dir string) (string, error) // names the network file system of a directory; nil: ask the system
+	maxReadAge  time.Duration                    // zero: maxReadAge
+	walBytes    int64                            // zero: walBytes
+	busyTimeout int                              // milliseconds; zero: busyTimeout
 }
 
 const (
@@ -54,6 +55,9 @@ func (o Options) check() (Options, error) {
 	}
 	if o.walBytes == 0 {
 		o.walBytes = walBytes
+	}
+	if o.busyTimeout == 0 {
+		o.busyTimeout = busyTimeout
 	}
 	return o, nil
 }

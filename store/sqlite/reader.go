@@ -199,7 +199,7 @@ func (s *Store) fetch(ctx context.Context, after events.Position) chan page {
 // too, so the two must not wait for the same connections.
 func (s *Store) page(ctx context.Context) querier {
 	return func(scan func(store.Row) error, query string, args ...any) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, s.maxReadAge, errReadTooLong)
+		ctx, cancel := context.WithTimeoutCause(ctx, maxReadAge, errReadTooLong)
 		defer cancel()
 		session, err := s.pages.take(ctx)
 		if err != nil {

@@ -22,11 +22,12 @@ const maxLent = 512
 // this. Only queries take a context, and those of the writer pass one that never ends: a context interrupts the
 // connection, and what it interrupts may be a commit (L-11).
 type session struct {
-	db    *sql.DB // of this one connection
-	conn  *sql.Conn
-	guard guard
-	own   map[string]*sql.Stmt
-	lent  map[lent]*sql.Stmt
+	db          *sql.DB // of this one connection
+	conn        *sql.Conn
+	busyTimeout int // milliseconds
+	guard       guard
+	own         map[string]*sql.Stmt
+	lent        map[lent]*sql.Stmt
 }
 
 type lent struct {
@@ -34,13 +35,13 @@ type lent struct {
 	query string
 }
 
-func openSession(ctx context.Context, name string) (_ *session, err error) {
+func openSession(ctx context.Context, name string, busyTimeout int) (_ *session, err error) {
 	db, err := sql.Open(driverName, name)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	s := &session{db: db, own: map[string]*sql.Stmt{}, lent: map[lent]*sql.Stmt{}}
+	s := &session{db: db, busyTimeout: busyTimeout, own: map[string]*sql.Stmt{}, lent: map[lent]*sql.Stmt{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -167,7 +168,7 @@ func (s *session) truncateWAL(wait int) error {
 	if err := s.set("busy_timeout", wait); err != nil {
 		return err
 	}
-	return errors.Join(s.set("wal_checkpoint", "TRUNCATE"), s.set("busy_timeout", busyTimeout))
+	return errors.Join(s.set("wal_checkpoint", "TRUNCATE"), s.set("busy_timeout", s.busyTimeout))
 }
 
 // set runs a pragma, whose answer is of no interest, on this connection.

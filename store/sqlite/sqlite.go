@@ -1,7 +1,7 @@
 // Package sqlite is the log on SQLite: one file, one writing connection, group commit.
 //
-// A store consists of <path>, while it is open <path>-wal and <path>-shm, and the two empty lock files <path>-lock and
-// <path>-setup. A copy of <path> alone is no backup while the store is open.
+// A store is <path>, and while it is open <path>-wal and <path>-shm, too: a copy of <path> alone is no backup then. The
+// lock files <path>-lock, <path>-setup and, in shared mode, <path>-turn hold no data.
 package sqlite
 
 import (
@@ -73,7 +73,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, err
 	}
-	d := dsn{path: path, journal: "wal", synchronous: o.Synchronous}
+	d := dsn{path: path, synchronous: o.Synchronous, busyTimeout: o.busyTimeout}
 	if d.journal, err = journalFor(path, o); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 	if err := makeTables(ctx, d); err != nil {
 		return err
 	}
-	s.readers, s.pages = newPool(d.reader(), maxReaders), newPool(d.reader(), maxPages)
+	s.readers, s.pages = newPool(d, maxReaders), newPool(d, maxPages)
 	app, err := modernc.NewConnector(d.writer())
 	if err != nil {
 		return err
@@ -130,6 +130,9 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		open:  func() (*session, error) { return openWriter(d) },
 		clock: o.Now,
 		wal:   walBound{bytes: o.walBytes},
+	}
+	if o.Shared {
+		s.writer.turn = &turn{path: s.path, limit: time.Duration(o.busyTimeout) * time.Millisecond}
 	}
 	if d.journal == "wal" {
 		s.writer.wal.path = s.path + "-wal"
@@ -171,7 +174,7 @@ func makeTables(ctx context.Context, d dsn) (err error) {
 // openWriter opens the writing connection, and makes sure that it is what its name asks for: a pragma that cannot be
 // obeyed answers with the old value and no error (HC-36).
 func openWriter(d dsn) (_ *session, err error) {
-	s, err := openSession(context.Background(), d.writer())
+	s, err := openSession(context.Background(), d.writer(), d.busyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -209,11 +212,11 @@ func resolve(path string) (string, error) {
 		return real, nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
-		return "", err
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	return filepath.Join(dir, filepath.Base(path)), nil
 }

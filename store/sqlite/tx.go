@@ -72,8 +72,8 @@ func (t *tx) Append(id events.StreamID, expected events.Version, m events.Meta, 
 // check refuses here what a CHECK of the table would refuse at the flush, where it would hit the whole group.
 func (t *tx) check(id events.StreamID, m events.Meta, head head) error {
 	switch {
-	case len(id.Key()) < 2:
-		return fmt.Errorf("append: stream %q has no name", id)
+	case id.IsZero() || len(id.Key()) < 2:
+		return fmt.Errorf("append: %q names no stream", id)
 	case m.Cause < 0 || m.Cause > head.position:
 		return fmt.Errorf("append to %s: cause %d is not in the log, which ends at %d", id, m.Cause, head.position)
 	case t.now <= 0:

@@ -18,6 +18,7 @@ import (
 type writer struct {
 	open  func() (*session, error)
 	clock func() events.Micros
+	turn  *turn // nil: no other process writes
 
 	s        *session // nil: Begin opens one
 	stored   head     // the newest event in the file, as this commit sees it
@@ -57,10 +58,14 @@ func (w *writer) Begin() error {
 		w.s = s
 	}
 	w.lost, w.appended, w.changed = nil, false, false
-	if err := w.s.exec("BEGIN IMMEDIATE"); err != nil {
-		if !isBusy(err) {
+	err := w.turn.during(func() error {
+		err := w.s.exec("BEGIN IMMEDIATE")
+		if err != nil && !isBusy(err) {
 			w.discard()
 		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	h, err := querier(w.query).head()
@@ -164,8 +169,7 @@ func (w *writer) Rollback() {
 	w.buf.reset()
 	if w.flushed {
 		w.flushed = false
-		w.stored = head{}
-		w.versions.forget()
+		w.stored = head{position: -1} // is no head, so Begin forgets the versions
 		w.nodes.forget()
 		w.starts = nil
 	}
@@ -334,6 +338,7 @@ func positionOrNull(p events.Position) any {
 
 // close copies the WAL to the database, as far as others let it, and closes the connection.
 func (w *writer) close() error {
+	w.turn.close()
 	if w.s == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -119,6 +120,64 @@ func testVoid(t *testing.T, open opener) {
 	require.Equal(t, []string{"1", "2"}, notes(t, s))
 	log := readLog(t, s)
 	require.Len(t, log, 2)
+	requireDense(t, log)
+}
+
+// L-9: a store may write what a large commit has appended before the commit ends. If it then fails, all of that is
+// void, too: also what the store itself remembers of it.
+func testVoidFanOut(t *testing.T, open opener) {
+	const n = 3000
+	s := open.fresh(t)
+	var node events.NodeID
+	fan := func(tx store.Tx) error {
+		if _, err := tx.Append(events.NodeStream(node), 0, events.Meta{Node: node}, events.NodeStarted{StoreMode: events.StoreShared}); err != nil {
+			return err
+		}
+		for i := range n {
+			id := events.UnitStream(events.UnitID{14: byte(i >> 8), 15: byte(i)})
+			if _, err := tx.Append(id, 0, events.Meta{Node: node}, renewed(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	reads := func(tx store.Tx) error {
+		history, err := tx.Stream(events.UnitStream(events.UnitID{15: 1}))
+		require.NoError(t, err)
+		require.NotEmpty(t, history)
+		require.Equal(t, node, history[0].Node)
+		page, err := tx.After(n-10, 100)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(page), 11)
+		_, err = tx.Append(unit(1), 1, events.Meta{Node: node}, renewed(0))
+		return err
+	}
+	fails := 2
+	s.Attach(store.Hooks{BeforeCommit: func(store.Tx) error {
+		if fails--; fails >= 0 {
+			return errUndo
+		}
+		return nil
+	}})
+	for round := range byte(2) {
+		node = events.NodeID{15: 7 + round}
+		for _, end := range group(t, s, fan, reads, reads) {
+			require.ErrorIs(t, end.err, errUndo)
+		}
+		require.Empty(t, readLog(t, s))
+		err := s.Write(context.Background(), func(tx store.Tx) error {
+			_, err := tx.Append(unit(1), 0, events.Meta{Node: node}, renewed(0))
+			return err
+		})
+		require.Error(t, err, "a node whose start is void")
+	}
+	node = events.NodeID{15: 9}
+	ends := group(t, s, fan, reads, reads)
+	require.NoError(t, ends[0].err)
+	require.NoError(t, ends[1].err)
+	requireConflict(t, ends[2].err, store.ConflictError{Stream: unit(1), Expected: 1, Actual: 2})
+	log := readLog(t, s)
+	require.Len(t, log, n+2)
 	requireDense(t, log)
 }
 

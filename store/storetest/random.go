@@ -141,4 +141,3 @@ func (m *model) compare(log []events.Envelope) error {
 	}
 	return nil
 }
-

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T, o Options) store.Store) {
 		{"the hook sees the whole commit and is part of it", testBeforeCommit},
 		{"a commit without events has no hook", testNoHook},
 		{"a failed commit is void as a whole", testVoid},
+		{"a failed commit of a fan-out is void as a whole", testVoidFanOut},
 		{"a panic of the hook reaches every caller", testHookPanic},
 
 		{"tables change with the log", testTables},

@@ -73,27 +73,30 @@ func (b *Bus) queue(topic string) *queue {
 	return q
 }
 
-// errFull is not the message's fault, so it burns no attempt (B-8).
-var errFull = errors.New("the in-process queue is full")
+// Neither is the message's fault, so they burn no attempt (B-8).
+var (
+	errFull   = errors.New("the in-process queue is full")
+	errClosed = errors.New("the in-process transport is closed")
+)
 
 // Send puts the message into its topic, and waits for room until the deadline of ctx.
 func (b *Bus) Send(ctx context.Context, topic string, m *message.Message) transport.Receipt {
 	d := delivery{m: m}
 	q := b.queue(topic)
-	select {
+	select { // alone: of several cases that are ready, select takes any
 	case <-b.closed:
-		return transport.Receipt{Outcome: events.Refused, Uncounted: true, Err: errors.New("the in-process transport is closed")}
-	case q.ch <- d:
-		return transport.Accepted("queued in process")
+		return transport.NotBegun(errClosed)
+	case <-ctx.Done():
+		return transport.NotBegun(context.Cause(ctx))
 	default:
 	}
 	select {
 	case q.ch <- d:
 		return transport.Accepted("queued in process")
 	case <-b.closed:
-		return transport.Receipt{Outcome: events.Refused, Uncounted: true, Err: errors.New("the in-process transport is closed")}
+		return transport.NotBegun(errClosed)
 	case <-ctx.Done():
-		return transport.Receipt{Outcome: events.Refused, Uncounted: true, Err: errFull}
+		return transport.NotBegun(errFull)
 	}
 }
 

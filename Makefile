@@ -1,0 +1,39 @@
+# Each target is one command. .ci/run is all of them.
+
+.PHONY: test race vet lint demo bench build docs
+
+test:
+	go test ./...
+
+race:
+	go test -race ./...
+
+vet:
+	go vet ./...
+
+lint:
+	go tool -modfile=tools/go.mod golangci-lint run
+
+demo:
+	go run ./cmd/demo
+
+bench:
+	go test -run '^$$' -bench . -benchtime 5x ./node ./store/sqlite
+
+# The printed parts of the documents. Read what changed before you commit it.
+docs:
+	go test ./docs -rewrite
+
+# Static binaries: no cgo, no paths of the machine that built them.
+build: dist/demo-linux-amd64 dist/demo-linux-arm64 dist/demo-linux-arm7
+
+.PHONY: dist/demo-linux-amd64 dist/demo-linux-arm64 dist/demo-linux-arm7
+
+dist/demo-linux-amd64:
+	CGO_ENABLED=0 GOOS=linux GOARCH=amd64 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/demo
+
+dist/demo-linux-arm64:
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/demo
+
+dist/demo-linux-arm7:
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm GOARM=7 go build -trimpath -ldflags='-s -w' -o $@ ./cmd/demo

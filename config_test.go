@@ -1,0 +1,118 @@
+package towline_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+)
+
+// Section 20, SC-105, SC-219: a value out of its bounds refuses the start, and the error names it by its key; nothing is written.
+func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
+	w := newWorkshop(t)
+	require.NoError(t, w.file.Close())
+	for key, k := range map[string]towline.Knobs{
+		"reconcile.interval":                {ReconcileInterval: time.Second - 1},
+		"reconcile.repair_limit":            {RepairLimit: -1},
+		"reconcile.scan_limit":              {ScanLimit: -1},
+		"reconcile.page":                    {Page: -1},
+		"relay.batch":                       {RelayBatch: 1001},
+		"relay.publish_timeout":             {PublishTimeout: 100*time.Millisecond - 1},
+		"relay.claim_ttl":                   {ClaimTTL: 10 * time.Second},
+		"relay.backoff_base":                {BackoffBase: -1},
+		"relay.backoff_cap":                 {BackoffCap: time.Second},
+		"relay.max_attempts":                {MaxAttempts: -1},
+		"relay.redrive_after":               {RedriveAfter: time.Second},
+		"dispatch.countdown":                {Countdown: time.Second - 1},
+		"dispatch.stale":                    {Stale: time.Second - 1},
+		"cap.bucket":                        {CapBucket: -1},
+		"cap.bucket of p/heavy":             {CapBuckets: map[events.Bucket]int{"p/heavy": 0}},
+		"cap.run":                           {CapRun: -1},
+		"cap.engine":                        {CapEngine: -1},
+		"plan.max_units":                    {MaxUnits: -1},
+		"plan.depth":                        {Depth: 24*time.Hour - 1},
+		"plan.backfill_chunk":               {BackfillChunk: time.Hour},
+		"plan.backfill_chunk_work_item":     {BackfillChunkWorkItem: time.Hour},
+		"plan.watermark_overlap":            {WatermarkOverlap: -1},
+		"unit.lease":                        {Lease: time.Second - 1},
+		"unit.max_lifetime":                 {MaxLifetime: time.Second, Lease: 2 * time.Second},
+		"unit.expired_lease_retry_backoff":  {ExpiredLeaseRetryBackoff: -1},
+		"handler.max_deliveries":            {MaxDeliveries: -1},
+		"api.idempotency_ttl":               {IdempotencyTTL: time.Minute},
+		"error.max_bytes":                   {ErrorMaxBytes: 63},
+		"relay.claim_ttl is 10s: want more": {ClaimTTL: 10 * time.Second},
+	} {
+		w.o.config.Knobs = k
+		require.ErrorContains(t, w.open(), key)
+	}
+	w.o.config.Knobs = towline.Knobs{}
+	require.NoError(t, w.open())
+	require.Len(t, only[events.NodeStarted](w.since(0)), 2, "a refused start has left no trace")
+	k := w.e.Knobs()
+	require.Equal(t, time.Minute, k.Lease)
+	require.Equal(t, 8, k.CapBucket)
+}
+
+// W-2, SC-105, SC-219, P-7: a sync that could not be planned refuses the start, and the error says what is wrong where.
+func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
+	long := strings.Repeat("x", 201)
+	dataset := func(d towline.Dataset) func(*towline.Sync) {
+		return func(s *towline.Sync) { s.Datasets = []towline.Dataset{d} }
+	}
+	w := newWorkshop(t)
+	require.NoError(t, w.file.Close())
+	for want, change := range map[string]func(*towline.Sync){
+		"name is empty":              func(s *towline.Sync) { s.Name = "" },
+		"longer than 200 bytes":      func(s *towline.Sync) { s.Name = long },
+		"control character":          func(s *towline.Sync) { s.Name = "a\nb" },
+		"not valid UTF-8":            func(s *towline.Sync) { s.Name = "a\xff" },
+		"provider is empty":          func(s *towline.Sync) { s.Provider = "" },
+		"source is empty":            func(s *towline.Sync) { s.Sources = []string{""} },
+		`source "x" stands twice`:    func(s *towline.Sync) { s.Sources = []string{"x", "x"} },
+		`dataset "a" stands twice`:   func(s *towline.Sync) { s.Datasets = []towline.Dataset{{Name: "a"}, {Name: "a"}} },
+		`dataset is empty`:           dataset(towline.Dataset{}),
+		`tier "first"`:               dataset(towline.Dataset{Name: "a", Tier: "first"}),
+		`cost "free"`:                dataset(towline.Dataset{Name: "a", Cost: "free"}),
+		`window "decade"`:            dataset(towline.Dataset{Name: "a", Window: "decade"}),
+		"a snapshot has no windows":  dataset(towline.Dataset{Name: "a", Window: towline.Day, Snapshot: true}),
+		"depth 1h0m0s":               dataset(towline.Dataset{Name: "a", Depth: time.Hour}),
+		"retry max -1":               dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Max: -1}}),
+		"retry backoff -1s":          dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Backoff: -time.Second}}),
+		`member "m" stands twice`:    dataset(towline.Dataset{Name: "a", Members: []string{"m", "m"}}),
+		`surface is empty`:           dataset(towline.Dataset{Name: "a", Surfaces: []string{""}}),
+		"must exceed":                dataset(towline.Dataset{Name: "a", Cost: towline.Heavy}),
+		"post_sync target is empty":  func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{{}} },
+		`target "t" stands twice`:    func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{{Name: "t"}, {Name: "t"}} },
+		`post_sync mode "sometimes"`: func(s *towline.Sync) { s.PostSync.Mode = "sometimes" },
+		"exactly_once":               func(s *towline.Sync) { s.PostSync.Mode = events.ExactlyOnce },
+	} {
+		s := reports()
+		change(&s)
+		w.o.config.Syncs = []towline.Sync{s}
+		w.o.config.Knobs = towline.Knobs{WatermarkOverlap: 7 * 24 * time.Hour}
+		require.ErrorContains(t, w.open(), want)
+	}
+	w.o.config.Syncs = []towline.Sync{reports(), reports()}
+	require.ErrorContains(t, w.open(), `sync "reports" is configured twice`)
+	w.o.config.Syncs = []towline.Sync{reports()}
+	require.NoError(t, w.open())
+}
+
+// P-7: what a sync leaves out has its default, and the caller's own value is not changed.
+func TestDefaultsOfASync(t *testing.T) {
+	s := reports()
+	w := newWorkshop(t, s)
+	got, ok := w.e.Sync("reports")
+	require.True(t, ok)
+	require.Equal(t, towline.WorkItem, got.Datasets[0].Tier)
+	require.Equal(t, towline.Medium, got.Datasets[0].Cost)
+	require.Equal(t, []string{"articles"}, got.Datasets[0].Surfaces)
+	require.Equal(t, towline.AtMostOnce, got.PostSync.Mode)
+	require.Empty(t, s.Datasets[0].Tier)
+	_, ok = w.e.Sync("nobody")
+	require.False(t, ok)
+}

@@ -1,0 +1,154 @@
+package decider
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// sample is a command in a state in which it decides something.
+type sample struct {
+	given   []happening
+	command Command
+}
+
+// samples holds every command, at least once for each way in which it can decide. The laws hold for all of them.
+func samples() []sample {
+	reference := thePlan
+	reference.Tier = events.TierReference
+	gone := dispatch(second)
+	gone.MessageGone = true
+	retried := fail(second, events.Network)
+	retried.Policies = []events.RetryPolicy{retryOn(1, events.Network)}
+	dropped := take(second)
+	dropped.Drop = events.DropNothingOwed
+	spentNow := release(second, events.ReleaseRefused)
+	spentNow.MaxAttempts = 1
+	notOwed := spentNow
+	notOwed.Drop = events.DropRunTerminal
+	markFirst := mark(second)
+	markFirst.Kind, markFirst.Mode = events.KindPostSync, events.AtMostOnce
+	first := arm(0)
+	first.New = true
+	armPost := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: t0, Cause: events.ArmFinalized}
+	parked := and(claimedRegister(), at(0, released(1, tokenA, events.ReleaseRefused, 0, false)), at(0, events.OutboxParked{N: 1}))
+	opened := []happening{at(0, events.JobOpened{Sync: "work"})}
+	up := []happening{at(0, events.NodeStarted{Host: "box"})}
+	done := counts(1, 1, 0, 0)
+	return []sample{
+		{nil, OpenJob{Job: theJob, Opened: events.JobOpened{Sync: "work"}}},
+		{opened, LinkJob{Job: theJob, Run: theRun}},
+		{opened, CloseJob{Job: theJob, Status: events.RunSucceeded, Counts: done}},
+
+		{nil, PlanRun{Run: theRun, Plan: plannedRun(2)}},
+		{nil, PlanRun{Run: theRun, Plan: plannedRun(0)}},
+		{endedRun()[:1], StartRun{Run: theRun}},
+		{endedRun()[:1], FinalizeRun{Run: theRun, Counts: done}},
+		{endedRun(), start("activity")},
+		{endedRun(started("activity")), CompletePost{Run: theRun, Target: "activity", Result: "ok"}},
+		{endedRun(started("activity")), FailPost{Run: theRun, Target: "activity", Category: events.SinkError}},
+
+		{nil, PlanUnit{Unit: theUnit, Plan: thePlan}},
+		{dispatching()[:1], dispatch(0)},
+		{retrying(), dispatch(70 * second)},
+		{dispatching(), dispatch(staleAfter)},
+		{dispatching(), gone},
+		{neverClaimed(), neverStarted(24 * hour)},
+		{dispatching(), claim(second)},
+		{running(), renew(30 * second)},
+		{running(), complete(second)},
+		{running(), complete(lease)}, // late
+		{running(), fail(second, events.Auth)},
+		{running(), retried},
+		{running(), handBack(second)},
+		{running(), expire(lease)},
+		{running(), expire(lease, Linear(1, minute))},
+		{[]happening{at(0, thePlan)}, FailReference{Unit: theUnit, RunOpen: true, Reference: theReference}},
+
+		{nil, arm(0)},
+		{nil, first},
+		{claimedRegister(), arm(0)},
+		{parked, arm(0)},
+		{nil, armPost},
+		{claimedRegister()[:1], take(second)},
+		{claimedRegister()[:1], dropped},
+		{claimedRegister(), mark(second)},
+		{claimedRegister(), markFirst},
+		{claimedRegister(), release(second, events.ReleaseRefused)},
+		{claimedRegister(), spentNow},
+		{claimedRegister(), notOwed},
+		{claimedRegister(), ending(minute, events.ReleaseClaimExpired, false)},
+		{claimedRegister(), ending(second, events.ReleaseIncarnationGone, true)},
+		{markedFor(), record("a", events.Unknown, events.OutcomeRelayDied)},
+
+		{nil, StartNode{Node: nodeA, Started: events.NodeStarted{Host: "box"}}},
+		{up, RecoverNode{Node: nodeA}},
+		{up, StopNode{Node: nodeA, Reason: "signal"}},
+	}
+}
+
+// commandTypes are the types of the samples, each once.
+func commandTypes() []reflect.Type {
+	var types []reflect.Type
+	for _, s := range samples() {
+		if t := reflect.TypeOf(s.command); !contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// L-5: the laws hold for all commands, so a command of the package that has no sample fails here.
+func TestEveryCommandHasASample(t *testing.T) {
+	var declared, sampled []string
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			if method, ok := d.(*ast.FuncDecl); ok && method.Recv != nil && method.Name.Name == "decide" {
+				declared = append(declared, fmt.Sprint(method.Recv.List[0].Type))
+			}
+		}
+	}
+	for _, typ := range commandTypes() {
+		sampled = append(sampled, typ.Name())
+	}
+	require.NotEmpty(t, declared)
+	require.ElementsMatch(t, declared, sampled)
+}
+
+// L-6: the recorded name of a command is a file format: one word per command.
+func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
+	var names []string
+	for _, typ := range commandTypes() {
+		names = append(names, reflect.Zero(typ).Interface().(Command).Name())
+	}
+	require.ElementsMatch(t, []string{
+		"open_job", "link_job", "close_job", "plan_run", "start_run", "finalize_run", "start_post", "complete_post", "fail_post",
+		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
+		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
+		"record_outcome", "start_node", "recover_node", "stop_node",
+	}, names)
+}
+
+// requireMasked: whatever prints it, a value shows no token (E-4).
+func requireMasked(t testing.TB, v any) {
+	t.Helper()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		require.NotContains(t, fmt.Sprintf(verb, v), "token-", "%T", v)
+	}
+}

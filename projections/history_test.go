@@ -1,0 +1,329 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/relay"
+	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/sqlite"
+	"github.com/towline-dev/towline/transport"
+)
+
+// draw chooses one of n things, from 0.
+type draw func(label string, n int) int
+
+// tester is a test, or one try of a property.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+// history is a lawful past in the making: an engine over a store of its own, a broker that loses, doubles and refuses, and
+// a clock. Each step does one thing that can happen in the life of a process.
+type history struct {
+	tb    tester
+	draw  draw
+	path  string
+	now   time.Time
+	file  *sqlite.Store
+	e     *towline.Engine
+	relay *relay.Relay
+
+	waiting []transport.Notice
+	leases  []towline.Lease
+	tokens  []events.Token
+	starts  byte
+}
+
+var start = time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
+
+// syncs have every kind of dataset, and retries.
+func syncs() []towline.Sync {
+	retry := towline.Retry{Max: 2, Backoff: 30 * time.Second, On: []events.Category{events.ExpiredLease, events.Network}}
+	family := []string{"work-items", "work-item-labels", "work-item-projects", "work-item-history", "work-item-comments"}
+	return []towline.Sync{
+		{
+			Name: "plain", Provider: "p", Sources: []string{"north", "south"},
+			Datasets: []towline.Dataset{{Name: "a"}, {Name: "b", Retry: retry, Cost: towline.Light}, {Name: "ref", Tier: towline.Reference}},
+			PostSync: towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "SELECT 1"}, {Name: "mail", SQL: "SELECT 1"}}},
+		},
+		{
+			Name: "calendar", Provider: "p", Sources: []string{"north"},
+			Datasets: []towline.Dataset{{Name: "weeks", Window: towline.Week, Retry: retry}, {Name: "all", Snapshot: true}},
+		},
+		{
+			Name: "linear", Provider: "linear", Sources: []string{"team"},
+			Datasets: []towline.Dataset{{Name: "work", Members: family, Surfaces: family}},
+		},
+		{Name: "nothing", Provider: "p"},
+	}
+}
+
+func newHistory(tb tester, dir string, d draw) *history {
+	tb.Helper()
+	h := &history{tb: tb, draw: d, path: filepath.Join(dir, "towline.db"), now: start}
+	h.open()
+	return h
+}
+
+func (h *history) open() {
+	h.tb.Helper()
+	clock := towline.NewClock(func() time.Time { return h.now })
+	var err error
+	h.file, err = sqlite.Open(context.Background(), h.path, sqlite.Options{Now: clock.Now, Inline: true, Synchronous: "normal"})
+	require.NoError(h.tb, err)
+	h.starts++
+	h.e, err = towline.Open(context.Background(), h.file, towline.Config{
+		Syncs: syncs(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
+		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BackfillChunk: 24 * time.Hour, BackfillChunkWorkItem: 24 * time.Hour},
+	})
+	require.NoError(h.tb, err)
+	h.relay, err = relay.Synchronous(h.e, func(events.Kind) transport.Publisher { return h })
+	require.NoError(h.tb, err)
+}
+
+func (h *history) close() { require.NoError(h.tb, h.file.Close()) }
+
+// Name makes the broker the in-process transport, whose messages die with the process.
+func (*history) Name() string { return events.TransportLocal }
+
+// Send keeps the message, refuses it, or does not know.
+func (h *history) Send(_ context.Context, _ string, m *message.Message) transport.Receipt {
+	n, err := transport.ParseNotice(m)
+	require.NoError(h.tb, err)
+	switch h.draw("publish", 24) {
+	case 0:
+		return transport.Refused(errors.New("no"))
+	case 1:
+		h.waiting = append(h.waiting, n)
+		return transport.Unknown(errors.New("timeout"))
+	case 2:
+		return transport.Unknown(errors.New("timeout"))
+	case 3:
+		return transport.Receipt{Outcome: events.Refused, Uncounted: true, Err: errors.New("full")}
+	case 4:
+		if h.draw("permanent", 4) == 0 {
+			return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errors.New("too large")}
+		}
+	}
+	h.waiting = append(h.waiting, n)
+	return transport.Accepted("")
+}
+
+var steps = []struct {
+	name   string
+	weight int
+	do     func(*history)
+}{
+	{"plan", 2, func(h *history) {
+		spec := towline.RunSpec{Sync: []string{"plain", "calendar", "linear", "nothing"}[h.draw("sync", 4)], Key: fmt.Sprint("key-", h.draw("key", 100))}
+		if h.draw("backfill", 2) > 0 {
+			spec.Mode, spec.Since, spec.Before = towline.Backfill, h.now.AddDate(0, 0, -1-h.draw("days", 3)), h.now
+		}
+		if spec.Sync == "nothing" {
+			spec.Mode, spec.Since, spec.Before = "", time.Time{}, time.Time{}
+		}
+		_, err := h.e.Plan(context.Background(), spec)
+		if !errors.Is(err, towline.ErrKeyReused) {
+			require.NoError(h.tb, err)
+		}
+	}},
+	{"relay", 8, func(h *history) { require.NoError(h.tb, h.relay.Step(context.Background()).Err()) }},
+	{"pass", 3, func(h *history) { require.NoError(h.tb, h.relay.Pass(context.Background()).Err()) }},
+	{"deliver", 40, func(h *history) {
+		if len(h.waiting) == 0 {
+			return
+		}
+		i := h.draw("which", len(h.waiting))
+		n := h.waiting[i]
+		if h.draw("twice", 8) > 0 {
+			h.waiting = slices.Delete(h.waiting, i, i+1)
+		}
+		if h.draw("lost", 16) > 0 {
+			h.handle(n)
+		}
+	}},
+	{"settle", 30, func(h *history) {
+		if len(h.leases) == 0 {
+			return
+		}
+		i := h.draw("which", len(h.leases))
+		l := h.leases[i]
+		if h.draw("again", 8) > 0 {
+			h.leases = slices.Delete(h.leases, i, i+1)
+		}
+		h.settle(l)
+	}},
+	{"renew", 3, func(h *history) {
+		if len(h.leases) > 0 {
+			_, err := h.e.RenewAll(context.Background(), h.leases)
+			require.NoError(h.tb, err)
+		}
+	}},
+	{"wait", 8, func(h *history) {
+		h.now = h.now.Add([]time.Duration{
+			time.Second, time.Millisecond, 6 * time.Second, time.Second, 6 * time.Second, 21 * time.Second, 6 * time.Second, 61 * time.Second,
+			61 * time.Second, 16 * time.Minute, 9 * time.Hour,
+		}[h.draw("how long", 11)])
+	}},
+	{"crash", 1, func(h *history) {
+		h.close()
+		h.restart()
+	}},
+	{"stop", 1, func(h *history) {
+		require.NoError(h.tb, h.e.Stop(context.Background(), "test"))
+		h.close()
+		h.restart()
+	}},
+	{"fail", 2, func(h *history) {
+		planted := errors.New("planted")
+		require.ErrorIs(h.tb, h.e.Transact(context.Background(), "", func(tx *towline.Tx) error {
+			if len(h.waiting) > 0 {
+				if _, err := tx.Dispatch(h.waiting[0].Run); err != nil {
+					return err
+				}
+			}
+			return planted
+		}), planted)
+	}},
+}
+
+func (h *history) restart() {
+	h.waiting = nil
+	h.open()
+}
+
+// step does one random thing, and returns its name.
+func (h *history) step() string {
+	total := 0
+	for _, s := range steps {
+		total += s.weight
+	}
+	n := h.draw("step", total)
+	for _, s := range steps {
+		if n -= s.weight; n < 0 {
+			s.do(h)
+			return s.name
+		}
+	}
+	panic("unreachable")
+}
+
+func (h *history) handle(n transport.Notice) {
+	ctx := context.Background()
+	switch n.Kind {
+	case events.KindDispatch:
+		require.NoError(h.tb, h.e.Transact(ctx, "", func(tx *towline.Tx) error {
+			_, err := tx.Dispatch(n.Run)
+			return err
+		}))
+	case events.KindFinalize:
+		require.NoError(h.tb, h.e.Transact(ctx, "", func(tx *towline.Tx) error {
+			_, err := tx.Finalize(n.Run)
+			return err
+		}))
+	case events.KindUnit:
+		l, err := h.e.Claim(ctx, n.Unit, towline.Worker{Name: "worker", Remote: h.draw("remote", 6) == 0})
+		if errors.Is(err, towline.ErrNotClaimable) || errors.Is(err, towline.ErrTooEarly) {
+			return
+		}
+		require.NoError(h.tb, err)
+		h.leases, h.tokens = append(h.leases, l), append(h.tokens, l.Token)
+	case events.KindPostSync:
+		p, taken, err := h.e.StartPost(ctx, n.Run, n.Target)
+		require.NoError(h.tb, err)
+		if !taken || h.draw("dies", 4) == 0 {
+			return
+		}
+		if h.draw("fails", 3) == 0 {
+			require.NoError(h.tb, h.e.FailPost(ctx, p, events.SinkError, "no"))
+			return
+		}
+		require.NoError(h.tb, h.e.CompletePost(ctx, p, "done"))
+	}
+}
+
+func (h *history) settle(l towline.Lease) {
+	ctx := context.Background()
+	var err error
+	switch h.draw("how", 14) {
+	case 0:
+		err = h.e.Fail(ctx, l, events.Network, "reset")
+	case 1:
+		err = h.e.Fail(ctx, l, events.Auth, "password=hunter2")
+	case 2:
+		err = h.e.Release(ctx, l, "stopping")
+	case 3:
+		err = h.e.Complete(ctx, l, events.Result{State: []byte(`{ "seen": "<1>" }`), Detail: []byte(`[1, 2]`)})
+	default:
+		err = h.e.Complete(ctx, l, events.Result{Rows: 3, Fingerprint: l.Unit.Fingerprint})
+	}
+	if !errors.Is(err, towline.ErrLeaseLost) {
+		require.NoError(h.tb, err)
+	}
+}
+
+// read runs fn on a snapshot.
+func (h *history) read(fn func(store.Reader)) {
+	h.tb.Helper()
+	require.NoError(h.tb, h.file.Read(context.Background(), func(r store.Reader) error {
+		fn(r)
+		return nil
+	}))
+}
+
+func (h *history) view(fn func(projections.View)) {
+	h.tb.Helper()
+	h.read(func(r store.Reader) { fn(projections.NewView(r)) })
+}
+
+// verify is the proof of I-26 over the whole of it.
+func (h *history) verify(dir string) {
+	h.tb.Helper()
+	scratch, err := sqlite.Open(context.Background(), filepath.Join(dir, "scratch.db"), sqlite.Options{Inline: true, Synchronous: "normal"})
+	require.NoError(h.tb, err)
+	defer scratch.Close()
+	v, err := h.e.Verify(context.Background(), scratch)
+	require.NoError(h.tb, err)
+	require.Empty(h.tb, v.Violations)
+	require.Empty(h.tb, v.Differences)
+}
+
+// told is a history of many steps, the same in every run of a test.
+func told(t *testing.T, seed byte, n int) *history {
+	t.Helper()
+	random := rand.New(rand.NewChaCha8([32]byte{seed}))
+	h := newHistory(t, t.TempDir(), func(_ string, n int) int { return random.IntN(n) })
+	t.Cleanup(h.close)
+	for range n {
+		h.step()
+	}
+	return h
+}
+
+// check runs a property n times, unless the flag asks for another number: each has a store of its own, which is slow.
+func check(t *testing.T, n int, property func(*rapid.T)) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	if f != nil && f.Value.String() == f.DefValue {
+		require.NoError(t, f.Value.Set(fmt.Sprint(n)))
+		defer func() { _ = f.Value.Set(f.DefValue) }()
+	}
+	rapid.Check(t, property)
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package git
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// groupOfItsOwn makes the end of the context reach everything that git starts. SIGKILL is no risk to a program that
+// only reads and takes no lock. No Pdeathsig: git dies of the closed pipe when this process does, and the signal would
+// come as soon as the thread that started git ends.
+func groupOfItsOwn(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}

@@ -1,0 +1,518 @@
+package git_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	stdsync "sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/provider/git"
+	"github.com/towline-dev/towline/provider/providertest"
+)
+
+// Surfaces 1.2.10: a merge is one commit and no change; renames are two real paths; a binary has no line counts; the
+// root commit counts; a submodule is a path.
+func TestChangesAreRealPaths(t *testing.T) {
+	r := newRepo(t)
+	r.write("a.txt", "1\n2\n3\n")
+	r.write("bin", "\x00\x01")
+	root := r.commit("2024-03-01T00:00:00Z", "root")
+	r.git("checkout", "-q", "-b", "side")
+	r.git("mv", "a.txt", "b.txt")
+	rename := r.commit("2024-03-02T00:00:00Z", "rename")
+	r.git("checkout", "-q", "main")
+	r.write("c.txt", "1\n")
+	side := r.commit("2024-03-03T00:00:00Z", "other side")
+	r.git("merge", "-q", "--no-ff", "--no-commit", "side")
+	merge := r.commit("2024-03-04T00:00:00Z", "merge")
+	r.git("update-index", "--add", "--cacheinfo", "160000,"+root+",sub")
+	module := r.run([]string{"GIT_COMMITTER_DATE=2024-03-05T00:00:00Z"}, "", "-C", r.dir, "commit-tree", "-p", merge, "-m", "submodule", r.git("write-tree"))
+	r.git("update-ref", "refs/heads/main", module)
+
+	p := provide(t, r)
+	u := unit(git.Changes, month(2024, 3))
+	rows, result := sync(t, p, u)
+	got := map[string]string{}
+	for _, row := range rows {
+		got[row.text("sha")+" "+row.text("path")] = fmt.Sprint(row["added"], "/", row["deleted"])
+	}
+	require.Equal(t, map[string]string{
+		root + " a.txt": "3/0", root + " bin": "<nil>/<nil>",
+		rename + " a.txt": "0/3", rename + " b.txt": "3/0",
+		side + " c.txt": "1/0",
+		module + " sub": "1/0",
+	}, got)
+	require.Equal(t, digest(t, root, rename, side, merge, module), result.Fingerprint)
+
+	commits, result := sync(t, p, unit(git.Commits, month(2024, 3)))
+	require.Len(t, commits, 5)
+	require.Equal(t, digest(t, root, rename, side, merge, module), result.Fingerprint)
+	for _, row := range commits {
+		if row.text("sha") == merge {
+			require.Equal(t, side+" "+rename, row["parents"])
+		}
+	}
+	r.git("checkout", "-q", "-f", "main")
+	files, _ := sync(t, p, unit(git.Files, everything))
+	sizes := map[string]any{}
+	for _, row := range files {
+		sizes[row.text("path")] = row["size"]
+	}
+	require.Equal(t, map[string]any{"b.txt": 6.0, "bin": 2.0, "c.txt": 2.0, "sub": nil}, sizes)
+}
+
+// HU-4, D-8: two attempts write the same rows, whatever configuration and checkout say, and run no one's programs.
+func TestConfigurationChangesNothing(t *testing.T) {
+	r := newRepo(t)
+	r.write("a.txt", "a\nb\nc\n")
+	r.write("sub/b.txt", strings.Join(strings.Split("bxacaddd", ""), "\n")+"\n")
+	root := r.commit("2024-03-01T00:00:00Z", "root")
+	r.git("mv", "a.txt", "moved.txt")
+	r.write("sub/b.txt", strings.Join(strings.Split("dbadaddx", ""), "\n")+"\n") // 3/3, and 6/6 if diffed by patience
+	r.commit("2024-03-02T00:00:00Z", "rename")
+	r.git("update-index", "--add", "--cacheinfo", "160000,"+root+",module")
+	r.git("commit", "-q", "-m", "submodule")
+	r.git("checkout", "-q", "-f", "-b", "side", "HEAD~1")
+	r.write("sub/b.txt", "z\n")
+	r.commit("2024-03-03T00:00:00Z", "side")
+	r.git("merge", "-q", "--no-ff", "-m", "merge", "main")
+	r.raw("tree TREE\nauthor A <a@b> 1709251200 +0000\ncommitter C <c@d> 1709251200 +0000\n" +
+		"gpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\nsigned\n")
+	units := []provider.Unit{unit(git.Commits, everything), unit(git.Changes, everything), unit(git.Refs, everything), unit(git.Files, everything)}
+	plain := make([][]row, len(units))
+	for i, u := range units {
+		plain[i], _ = sync(t, provide(t, r), u)
+	}
+
+	touched := filepath.Join(t.TempDir(), "ran")
+	evil := script(t, "touch "+touched)
+	attributes := filepath.Join(t.TempDir(), "attributes")
+	require.NoError(t, os.WriteFile(attributes, []byte("* -diff\n"), 0o600))
+	r.write(".gitattributes", "* -diff diff=evil\n")
+	for key, value := range map[string]string{
+		"log.showRoot": "false", "log.showSignature": "true", "log.diffMerges": "first-parent", "log.follow": "true",
+		"log.mailmap": "true", "log.date": "relative", "log.decorate": "full", "log.abbrevCommit": "true", "core.abbrev": "5",
+		"diff.renames": "copies", "diff.orderFile": "missing", "diff.relative": "true", "diff.algorithm": "patience",
+		"diff.ignoreSubmodules": "all", "diff.submodule": "log", "diff.noprefix": "true", "diff.external": evil,
+		"diff.evil.textconv": evil, "diff.evil.command": evil, "color.ui": "always", "format.pretty": "oneline", "format.notes": "true",
+		"i18n.logOutputEncoding": "ISO-8859-1", "core.quotePath": "true", "core.pager": evil, "core.fsmonitor": evil,
+		"core.worktree": r.dir, "core.attributesFile": attributes, "core.bigFileThreshold": "1",
+		"gpg.program": evil, "pager.log": "true", "notes.displayRef": "*",
+	} {
+		r.git("config", key, value)
+	}
+	p := provide(t, r)
+	for i, u := range units {
+		again, _ := sync(t, p, u)
+		require.Equal(t, plain[i], again, u.Dataset)
+	}
+	require.NoFileExists(t, touched)
+}
+
+// HU-4: a hook's environment names another repository. Ours is read all the same.
+func TestTheEnvironmentOfAHookIsIgnored(t *testing.T) {
+	other, r := newRepo(t), newRepo(t)
+	other.commit("2024-03-01T00:00:00Z", "other")
+	mine := r.commit("2024-03-01T00:00:00Z", "mine")
+	t.Setenv("GIT_DIR", filepath.Join(other.dir, ".git"))
+	t.Setenv("GIT_WORK_TREE", other.dir)
+	t.Setenv("GIT_OBJECT_DIRECTORY", filepath.Join(other.dir, ".git", "objects"))
+	t.Setenv("GIT_CONFIG_PARAMETERS", "'log.showroot=false'")
+	rows, _ := sync(t, provide(t, r), unit(git.Commits, everything))
+	require.Equal(t, []string{mine}, column(rows, "sha"))
+}
+
+// Surfaces 1.2.7: every command runs without locks, questions, translations and fetches.
+func TestTheEnvironmentOfEveryCommand(t *testing.T) {
+	r := newRepo(t)
+	r.write("a", "1\n")
+	r.commit("2024-03-01T00:00:00Z", "x")
+	calls := filepath.Join(t.TempDir(), "calls")
+	p := provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `echo "$LC_ALL $GIT_OPTIONAL_LOCKS $GIT_TERMINAL_PROMPT $GIT_ALLOW_PROTOCOL $GIT_NO_LAZY_FETCH" >> `+calls+`; exec git "$@"`)
+	})
+	for _, d := range git.Datasets() {
+		sync(t, p, unit(d.Name, everything))
+	}
+	b, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	require.Greater(t, len(lines), 10)
+	for _, line := range lines {
+		require.Equal(t, "C 0 0 none 1", line)
+	}
+}
+
+// Surfaces 1.2.1: whatever reaches a commit counts: tags, notes, remotes, stashes, a detached worktree.
+func TestEveryRefCounts(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "base")
+	base := r.git("rev-parse", "HEAD")
+	loose := func(message string) string {
+		return r.run([]string{"GIT_COMMITTER_DATE=2024-03-02T00:00:00Z"}, "", "-C", r.dir, "commit-tree", "-p", base, "-m", message, base+"^{tree}")
+	}
+	r.git("tag", "light", loose("light tag"))
+	r.git("tag", "-a", "-m", "x", "annotated", loose("annotated tag"))
+	r.git("update-ref", "refs/remotes/origin/x", loose("remote"))
+	r.git("update-ref", "refs/original/odd", loose("odd namespace"))
+	r.git("worktree", "add", "-q", "--detach", filepath.Join(t.TempDir(), "linked"), loose("only a worktree's HEAD"))
+	r.git("notes", "add", "-m", "note")
+	r.write("dirty", "x")
+	r.git("add", "-A")
+	r.git("stash")
+	r.git("update-ref", "-d", "refs/heads/main") // HEAD is not born now
+
+	p := provide(t, r)
+	rows, _ := sync(t, p, unit(git.Commits, events.Window{}))
+	require.Equal(t, r.ids(), sorted(column(rows, "sha")))
+	n, err := p.CountAll(context.Background(), "project")
+	require.NoError(t, err)
+	require.Len(t, rows, n)
+
+	refs, _ := sync(t, p, unit(git.Refs, everything))
+	require.Equal(t, []string{"refs/notes/commits", "refs/original/odd", "refs/remotes/origin/x", "refs/stash", "refs/tags/annotated", "refs/tags/light"},
+		column(refs, "name"))
+	for _, ref := range refs {
+		require.Equal(t, r.git("rev-parse", ref.text("name")), ref["target"])
+	}
+	files, _ := sync(t, p, unit(git.Files, everything))
+	require.Empty(t, files)
+}
+
+// Surfaces 1.2.12: one ref selection holds for listing, reading and the oracle.
+func TestARefSelection(t *testing.T) {
+	r := newRepo(t)
+	main := r.commit("2024-03-01T00:00:00Z", "main")
+	r.git("checkout", "-q", "-b", "topic")
+	r.commit("2024-03-02T00:00:00Z", "topic")
+	r.git("checkout", "-q", "--orphan", "wip")
+	r.commit("2024-03-03T00:00:00Z", "wip")
+	p := provide(t, r, func(o *git.Options) { o.Refs = []string{"--exclude=wip", "--exclude=topic", "--branches"} })
+	rows, _ := sync(t, p, unit(git.Commits, everything))
+	require.Equal(t, []string{main}, column(rows, "sha"))
+	require.Equal(t, map[string]string{"2024-03": digest(t, main)}, listed(t, p))
+	n, err := p.CountAll(context.Background(), "project")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+
+	for _, bad := range []string{"", "main", "--output=x", "--all=x", "--glob", "--exclude=", "-n1"} {
+		_, err := git.New(git.Options{Refs: []string{bad}})
+		require.ErrorContains(t, err, "selects no refs", bad)
+	}
+}
+
+// Surfaces 1.2.7: names are those of the commits, unless the mailmap is asked for.
+func TestMailmap(t *testing.T) {
+	r := newRepo(t)
+	r.write(".mailmap", "Ada Lovelace <ada@work.example> <ada@example.org>\n")
+	r.commit("2024-03-01T00:00:00Z", "x")
+	rows, _ := sync(t, provide(t, r), unit(git.Commits, everything))
+	require.Equal(t, "Ada ada@example.org", rows[0].text("author_name")+" "+rows[0].text("author_email"))
+	mapped := provide(t, r, func(o *git.Options) { o.Mailmap = true })
+	rows, _ = sync(t, mapped, unit(git.Commits, everything))
+	require.Equal(t, "Ada Lovelace ada@work.example", rows[0].text("author_name")+" "+rows[0].text("author_email"))
+
+	config, others := filepath.Join(t.TempDir(), "config"), filepath.Join(t.TempDir(), "others")
+	require.NoError(t, os.WriteFile(others, []byte("Someone Else <ada@example.org>\n"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte("[mailmap]\n\tfile = "+others+"\n"), 0o600))
+	rows, _ = sync(t, provide(t, r, func(o *git.Options) { o.Mailmap = true }).WithEnv("GIT_CONFIG_GLOBAL="+config), unit(git.Commits, everything))
+	require.Equal(t, "Ada Lovelace", rows[0]["author_name"], "no one's configuration counts")
+
+	without := newRepo(t)
+	without.commit("2024-03-01T00:00:00Z", "no mailmap")
+	rows, _ = sync(t, provide(t, without, func(o *git.Options) { o.Mailmap = true }), unit(git.Commits, everything))
+	require.Equal(t, "Ada", rows[0]["author_name"])
+}
+
+// Surfaces 1.2.10: nothing is success.
+func TestAnEmptyRepository(t *testing.T) {
+	for _, args := range [][]string{nil, {"--bare"}} {
+		p := provide(t, newRepo(t, args...))
+		require.Empty(t, listed(t, p))
+		for _, dataset := range []string{git.Refs, git.Files, git.Commits, git.Changes} {
+			rows, result := sync(t, p, unit(dataset, everything))
+			require.Empty(t, rows)
+			require.Empty(t, result.Fingerprint)
+		}
+		n, err := p.CountAll(context.Background(), "project")
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+}
+
+// Surfaces 1.2.10: a bare repository, and one with SHA-256 ids, read like any other.
+func TestOtherKindsOfRepository(t *testing.T) {
+	r := newRepo(t, "--object-format=sha256")
+	r.write("a", "1\n")
+	id := r.commit("2024-03-01T00:00:00Z", "x")
+	require.Len(t, id, 64)
+	bare := repo{t, filepath.Join(t.TempDir(), "bare.git")}
+	bare.run(nil, "", "clone", "-q", "--bare", r.dir, bare.dir)
+	for _, r := range []repo{r, bare} {
+		p := provide(t, r)
+		require.Equal(t, map[string]string{"2024-03": "1:" + id}, listed(t, p))
+		for _, dataset := range []string{git.Refs, git.Files, git.Commits, git.Changes} {
+			rows, _ := sync(t, p, unit(dataset, everything))
+			require.Len(t, rows, 1, dataset)
+		}
+	}
+}
+
+// Surfaces 1.2.11: progress comes once a second at most, by the clock, and says what was planned.
+func TestProgressIsBounded(t *testing.T) {
+	r := newRepo(t)
+	r.fastImport(100, 1)
+	now := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
+	p := provide(t, r, func(o *git.Options) {
+		o.Now = func() time.Time { now = now.Add(300 * time.Millisecond); return now }
+	})
+	for _, dataset := range []string{git.Commits, git.Changes} {
+		u := unit(dataset, everything)
+		u.Fingerprint = "100:00"
+		s := providertest.NewSink(u)
+		_, err := p.Sync(context.Background(), u, s)
+		require.NoError(t, err)
+		reports := s.Reports()
+		require.Len(t, reports, 25) // one in four steps of 0.3 s
+		require.Equal(t, providertest.Progress{Done: 4, Total: 100}, reports[0])
+		require.Equal(t, providertest.Progress{Done: 100, Total: 100}, reports[24])
+	}
+}
+
+// Surfaces 1.2.11: memory does not grow with the history.
+func TestMemoryIsFlat(t *testing.T) {
+	r := newRepo(t)
+	r.fastImport(3000, 1)
+	p := provide(t, r)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	for _, dataset := range []string{git.Commits, git.Changes} {
+		n, first, most := 0, uint64(0), uint64(0)
+		_, err := p.Sync(context.Background(), unit(dataset, everything), counting(func() {
+			if n++; n%500 != 100 {
+				return
+			}
+			h := heap()
+			if first == 0 {
+				first = h
+			}
+			most = max(most, h)
+		}))
+		require.NoError(t, err)
+		require.Equal(t, 3000, n)
+		require.Less(t, most, first+256<<10)
+	}
+}
+
+// counting is a sink that keeps nothing.
+type counting func()
+
+func (c counting) Put(context.Context, string, string, any) error { c(); return nil }
+func (c counting) Progress(int64, int64)                          {}
+func (c counting) State(json.RawMessage)                          {}
+
+// D-8, U-16: the end of the context kills git and all that it started, and is a clean stop.
+func TestACancelledContextStopsCleanly(t *testing.T) {
+	r := newRepo(t)
+	r.fastImport(3000, 1)
+	p := provide(t, r)
+	for _, dataset := range []string{git.Commits, git.Changes} {
+		ctx, cancel := context.WithCancel(context.Background())
+		u := unit(dataset, everything)
+		s := providertest.NewSink(u)
+		s.Fail = func(providertest.Row) error { cancel(); return nil }
+		_, err := p.Sync(ctx, u, s)
+		require.ErrorIs(t, err, provider.ErrStopped)
+		require.NotEmpty(t, s.Rows())
+		require.Less(t, len(s.Rows()), 3000)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := p.Sync(ended, unit(git.Refs, everything), providertest.NewSink(unit(git.Refs, everything)))
+	require.ErrorIs(t, err, provider.ErrStopped)
+}
+
+// D-8: what git has started ends with it. The child below holds git's output open, so Sync would not return.
+func TestTheWholeProcessGroupIsKilled(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "x")
+	p := provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `
+case "$*" in
+*" log "*) printf '\0361111111111111111111111111111111111111111\037\0371\0371\037name\nmail\nsubject\000'; sleep 100000 & wait ;;
+*) exec git "$@" ;;
+esac`)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	u := unit(git.Commits, everything)
+	s := providertest.NewSink(u)
+	s.Fail = func(providertest.Row) error { cancel(); return nil }
+	_, err := p.Sync(ctx, u, s)
+	require.ErrorIs(t, err, provider.ErrStopped)
+}
+
+// U-16: a stop in the middle of a line of git is a clean stop, not a line that is not understood.
+func TestAStopInsideARecordIsClean(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "x")
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	r.run(nil, "", "-c", "alias.fifo=!mkfifo "+fifo, "fifo")
+	p := provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `case "$*" in *--timestamp*) printf '1709251200 11'; echo > `+fifo+`; exec sleep 100000 ;; *) exec git "$@" ;; esac`)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var group stdsync.WaitGroup
+	group.Go(func() {
+		_, _ = os.ReadFile(fifo)
+		cancel()
+	})
+	u := unit(git.Commits, everything)
+	_, err := p.Sync(ctx, u, providertest.NewSink(u))
+	group.Wait()
+	require.ErrorIs(t, err, provider.ErrStopped)
+}
+
+// E-1, U-16: a deadline is a timeout, and a fault of the sink stays one, also when the context ends with it.
+func TestWhatIsNoCleanStop(t *testing.T) {
+	r := newRepo(t)
+	r.fastImport(3000, 1)
+	p := provide(t, r)
+	u := unit(git.Commits, everything)
+
+	late, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	defer cancel()
+	_, err := p.Sync(late, u, providertest.NewSink(u))
+	require.NotErrorIs(t, err, provider.ErrStopped)
+	require.Equal(t, provider.Timeout, provider.CategoryOf(err))
+
+	full := fmt.Errorf("disk full")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s := providertest.NewSink(u)
+	s.Fail = func(providertest.Row) error { cancel(); return full }
+	_, err = p.Sync(ctx, u, s)
+	require.ErrorIs(t, err, full)
+	require.NotErrorIs(t, err, provider.ErrStopped)
+}
+
+// RW-6: a provider that writes elsewhere is stopped by the sink, and reports it as that.
+func TestAnUndeclaredSurfaceIsReported(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "x")
+	u := unit(git.Commits, everything)
+	u.Surfaces = []string{git.Refs}
+	_, err := provide(t, r).Sync(context.Background(), u, providertest.NewSink(u))
+	require.Equal(t, events.UndeclaredSurface, provider.CategoryOf(err))
+	u.Dataset = "stars"
+	_, err = provide(t, r).Sync(context.Background(), u, providertest.NewSink(u))
+	require.Equal(t, provider.Configuration, provider.CategoryOf(err))
+}
+
+// Surfaces 1.2.2: one walk serves the plan and all its units, and the next begins when a ref has moved.
+func TestTheHistoryIsWalkedOnce(t *testing.T) {
+	tmp, calls := t.TempDir(), filepath.Join(t.TempDir(), "calls")
+	t.Setenv("TMPDIR", tmp)
+	r := newRepo(t)
+	r.fastImport(100, 1)
+	p := provide(t, r, func(o *git.Options) { o.Program = script(t, `echo "$*" >> `+calls+`; exec git "$@"`) })
+	walks := func() int {
+		b, err := os.ReadFile(calls)
+		require.NoError(t, err)
+		return strings.Count(string(b), "--timestamp")
+	}
+	run := func() {
+		for _, period := range periods(t, p, events.Month) {
+			sync(t, p, unit(git.Commits, period.Window))
+			sync(t, p, unit(git.Changes, period.Window))
+		}
+	}
+	run()
+	run()
+	require.Equal(t, 1, walks())
+	r.git("update-ref", "refs/tags/new", r.run(nil, "", "-C", r.dir, "commit-tree", "-m", "new", "main^{tree}"))
+	run()
+	require.Equal(t, 2, walks())
+	r.git("update-ref", "-d", "refs/tags/new")
+	run()
+	require.Equal(t, 3, walks())
+	r.git("tag", "same", "main~3") // another way to commits that are known
+	run()
+	require.LessOrEqual(t, walks(), 4)
+	if runtime.GOOS != "windows" {
+		entries, err := os.ReadDir(tmp)
+		require.NoError(t, err)
+		require.Empty(t, entries, "the listing has no name")
+	}
+}
+
+// HU-5: a window that git did not show as a whole is an error, and never a smaller window.
+func TestAWindowThatIsNotWholeFails(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "one")
+	r.commit("2024-03-02T00:00:00Z", "two")
+	p := provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `case "$*" in *" log "*) head -n 1 | git "$@" ;; *) exec git "$@" ;; esac`)
+	})
+	for _, dataset := range []string{git.Commits, git.Changes} {
+		u := unit(dataset, month(2024, 3))
+		_, err := p.Sync(context.Background(), u, providertest.NewSink(u))
+		require.ErrorContains(t, err, "not whole")
+		require.Equal(t, provider.OtherError, provider.CategoryOf(err))
+	}
+}
+
+// P-10: any number of sources and units may be read at once.
+func TestManySourcesAtOnce(t *testing.T) {
+	r := newRepo(t)
+	r.fastImport(50, 1)
+	repos := map[string]string{}
+	for i := range 80 {
+		repos[fmt.Sprint(i)] = r.dir
+	}
+	p := provide(t, r, func(o *git.Options) { o.Repos = repos })
+	var group stdsync.WaitGroup
+	errs := make(chan error, len(repos))
+	for source := range repos {
+		group.Go(func() {
+			u := unit(git.Commits, everything)
+			u.Source = source
+			s := providertest.NewSink(u)
+			_, err := p.Sync(context.Background(), u, s)
+			if err == nil && len(s.Rows()) != 50 {
+				err = fmt.Errorf("%d rows", len(s.Rows()))
+			}
+			errs <- err
+		})
+	}
+	group.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+// script is an executable that runs the shell text.
+func script(t testing.TB, text string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	path := filepath.Join(t.TempDir(), "git")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	return path
+}

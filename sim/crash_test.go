@@ -1,0 +1,78 @@
+package sim_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// G-1, G-4, G-5, SC-354, spec 12: one crash at every boundary of one scenario that does everything. Each time the work
+// ends within the bound of its row, nothing is materialized that no row names, no invariant breaks, and post_sync is lost
+// in the windows of the golden list alone.
+func TestCrashAtEveryBoundary(t *testing.T) {
+	b := measure(t, whole())
+	losses := make([][]loss, len(b.boundaries))
+	var mu sync.Mutex
+	seen := map[string]int{}
+	enumerate(t, len(b.boundaries), sample, func(v *verdict, i int, dir string) {
+		at := b.boundaries[i]
+		if *window != 0 && at.N != *window {
+			return
+		}
+		v.dir = dir
+		v.name = fmt.Sprintf("crash at %s, seed %d: go test ./sim -run TestCrashAtEveryBoundary -seed %[2]d -window %[3]d", at, b.scenario.seed, at.N)
+		w := b.world(v, dir, at.N)
+		e := b.finish(v, w)
+		require.Len(v, w.Crashes(), 1)
+		require.Equal(v, at, w.Crashes()[0].At, "the same seed takes the same way")
+		b.recovered(v, e)
+		losses[i] = e.losses
+		o := newOracle(b.scenario, w.Crashes()[0], e.log, w.Settings(), w.Outside())
+		require.NoError(v, w.Bury())
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range ids(o.rows()) {
+			seen[id]++
+		}
+	})
+	if t.Failed() || *window != 0 || sample > 1 || b.scenario.seed != goldenSeed {
+		return
+	}
+	for _, id := range []string{
+		"C-1", "C-2", "C-3", "C-4", "C-5", "C-6", "C-7", "C-8", "C-9", "C-10", "C-11", "C-12", "C-13", "C-14", "C-15", "C-16",
+		"C-19", "C-20", "C-22", "C-23", "C-24", "C-28", "C-38",
+	} {
+		require.Positive(t, seen[id], "no window of the scenario is row %s of the crash table", id)
+	}
+	var golden []string
+	for i, lost := range losses {
+		for _, l := range lost {
+			golden = append(golden, fmt.Sprintf("%s | %s %s | %s", b.boundaries[i].Label(), l.sync, l.target, l.shown))
+		}
+	}
+	requireGolden(t, "crash/post_sync_losses.txt", golden)
+}
+
+// C-37, N-4, SC-354: a second crash at each of the first boundaries of the recovery of a first. Every step of a boot may
+// be repeated.
+func TestCrashDuringRecovery(t *testing.T) {
+	b := measure(t, small())
+	const recovery = 14 // boundaries of a boot, its first pass and its first publishes
+	const every = 5 * sample // of those pairs; recovery and this have no common factor, so each second boundary has its turn
+	enumerate(t, len(b.boundaries)*recovery, every, func(v *verdict, i int, dir string) {
+		first, again := b.boundaries[i/recovery].N, i%recovery+1
+		if *window != 0 && first != *window || *second != 0 && again != *second {
+			return
+		}
+		v.dir = dir
+		v.name = fmt.Sprintf("crash at %s, and at boundary %d of the recovery, seed %d: go test ./sim -run TestCrashDuringRecovery -seed %[3]d -window %[4]d -second %[5]d",
+			b.boundaries[i/recovery], again, b.scenario.seed, first, again)
+		w := b.world(v, dir, first, again)
+		e := b.finish(v, w)
+		require.NotEmpty(v, w.Crashes())
+		b.recovered(v, e)
+		require.NoError(v, w.Bury())
+	})
+}

@@ -1,0 +1,104 @@
+package sim_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// verdict is what a check of one window came to. It is a require.TestingT, so a check reads like a test, and may end at
+// its first contradiction without ending the enumeration.
+type verdict struct {
+	name     string // of the window, and how to see it alone
+	dir      string // of its files
+	problems []string
+	tail     []string // of the log
+}
+
+func (v *verdict) Errorf(format string, args ...any) {
+	v.problems = append(v.problems, strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (v *verdict) FailNow() { runtime.Goexit() }
+
+func (v *verdict) String() string {
+	return v.name + "\n" + strings.Join(v.problems, "\n") + "\nthe log:\n  " + strings.Join(v.tail, "\n  ")
+}
+
+// A world waits for its file more than it computes, so several share a processor.
+const worldsAtOnce = 8
+
+// tooMany windows that failed end an enumeration: more hardly tell more than the first.
+const tooMany = 3
+
+// enumerate checks windows 0 to n-1, of which it takes every so many, several at once, each with a folder of its own. It
+// prints nothing if all is well.
+func enumerate(t *testing.T, n, every int, check func(v *verdict, i int, dir string)) {
+	t.Helper()
+	root := t.TempDir()
+	var mu sync.Mutex
+	next := 0
+	failed := map[int]*verdict{}
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next >= n || len(failed) >= tooMany {
+			return 0, false
+		}
+		next += every
+		return next - every, true
+	}
+	var workers sync.WaitGroup
+	for range worldsAtOnce {
+		workers.Go(func() {
+			for i, more := take(); more; i, more = take() {
+				dir := filepath.Join(root, fmt.Sprint(i))
+				v := judge(dir, func(v *verdict) { check(v, i, dir) })
+				if len(v.problems) > 0 {
+					mu.Lock()
+					failed[i] = v
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	var numbers []int
+	for i := range failed {
+		numbers = append(numbers, i)
+	}
+	slices.Sort(numbers)
+	for _, i := range numbers {
+		t.Errorf("%s", failed[i])
+	}
+	if len(failed) >= tooMany {
+		t.Errorf("the enumeration has ended before window %d of %d", min(next, n), n)
+	}
+}
+
+// judge runs one check in a goroutine of its own, which FailNow may end.
+func judge(dir string, check func(*verdict)) *verdict {
+	v := &verdict{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer os.RemoveAll(dir)
+		defer func() {
+			if p := recover(); p != nil {
+				stack := make([]byte, 1<<14)
+				v.Errorf("panic: %v\n%s", p, stack[:runtime.Stack(stack, false)])
+			}
+		}()
+		require.NoError(v, os.MkdirAll(dir, 0o755))
+		check(v)
+	}()
+	<-done
+	return v
+}

@@ -1,0 +1,75 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/towline-dev/towline/sink/sqlite"
+)
+
+// A surface that is not declared needs nothing: its rows are JSON in a table of the same name.
+func ExampleFile() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "readings")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	d := sqlite.File(filepath.Join(dir, "readings.db"))
+	defer d.Close()
+
+	w, err := d.Open(ctx, scope(1, day)) // the engine does this, and the Commit; a provider sees the Sink
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Put(ctx, "readings", "00:10", map[string]any{"tide_cm": 312}); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Commit(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	db, err := d.DB(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var source, key, window string
+	var tide int
+	if err := db.QueryRowContext(ctx, `SELECT source, key, window, data ->> 'tide_cm' FROM readings`).Scan(&source, &key, &window, &tide); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(source, key, window, tide)
+	// Output: harbour 00:10 2024-03-01 312
+}
+
+// A declared table has columns of its own.
+func ExampleTables() {
+	d := sqlite.File("readings.db", sqlite.Tables(sqlite.Table{
+		Name: "readings", Source: "station", Window: "day", Key: []string{"station", "at"},
+		Columns: []sqlite.Column{{Name: "at", Type: "TEXT"}, {Name: "tide_cm", Type: "INTEGER"}},
+	}))
+	defer d.Close()
+	fmt.Println(filepath.Base(d.Path()))
+	// Output: readings.db
+}
+
+// A script is one transaction. Named parameters reach every statement of it.
+func ExampleDestination_Script() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "readings")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	d := sqlite.File(filepath.Join(dir, "readings.db"))
+	defer d.Close()
+	err = d.Script(ctx, `
+CREATE TABLE IF NOT EXISTS activity (run TEXT, generation INTEGER);
+INSERT INTO activity VALUES (:run, :generation);`, sql.Named("run", "7Q4ZKD"), sql.Named("generation", 1))
+	fmt.Println(err)
+	// Output: <nil>
+}
