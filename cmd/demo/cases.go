@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,9 @@ type crash struct {
 	want   outcome
 
 	order func(*stage) order // for the child that will die; it is also the one that recovers from the crash before
-	// left is what the child leaves when it dies here, by the log; empty: not what the crash table says.
+	// left is what the child leaves in the log when it dies here; nil: not what the crash table says.
 	left func(*stage) trail
-	// after is what the next child has written when it has recovered from the crash; empty: not yet.
+	// after is what the next child has written when it has recovered from the crash; nil: not yet.
 	after func(*stage) trail
 	// autopsy looks at the files between the two, and proof when it has recovered; nil: nothing. Each says in a
 	// sentence what it found.
@@ -213,7 +214,7 @@ func claimedUnit(u trail) trail {
 // only is the last event of a piece of the log.
 func only(t trail) trail { return t[max(len(t)-1, 0):] }
 
-// with adds what is not in t yet, in the order of the log.
+// with adds what is not in t yet, in the order of the log; nil if one of them is.
 func (t trail) with(more trail) trail {
 	if t == nil || more == nil {
 		return nil
@@ -224,7 +225,7 @@ func (t trail) with(more trail) trail {
 			out = append(out, env)
 		}
 	}
-	slices.SortFunc(out, func(a, b events.Envelope) int { return int(a.Position - b.Position) })
+	slices.SortFunc(out, func(a, b events.Envelope) int { return cmp.Compare(a.Position, b.Position) })
 	return out
 }
 

@@ -54,6 +54,9 @@ doubled, and the log is folded anew and compared with every view.
   demo -repo ~/src/git -keep /tmp/towline    another one, and look at the files
   demo -json -seed 7 | jq .cases             for a program
 
+A terminal gets colours and a bar, unless NO_COLOR is set or TERM is dumb; anything
+else gets plain lines, as wide as COLUMNS says.
+
 Exit code 0: every crash recovered as the crash table says, nothing is lost, doubled
 or stranded, and the log agrees with the views. 1: it does not. 2: wrong arguments.
 `

@@ -67,7 +67,7 @@ const (
 )
 
 func (n *narrator) paint(style, text string) string {
-	if !n.colour || text == "" {
+	if !n.colour || style == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
@@ -276,13 +276,13 @@ func (n *narrator) ended(i int, s *stage) {
 	run := s.log.run(i)
 	t := s.log.tallies[run]
 	_, end, _ := newest[events.RunFinalized](s.log.streams[events.RunStream(run)])
+	name, what := "third run", fmt.Sprintf("as a schedule would start it: %s, what has changed and what is always read", amount(t.total, "unit"))
 	if i == 1 {
 		n.blank()
 		n.say(n.paint(bold, "The rest"))
-		n.fact("", "second run", fmt.Sprintf("%s: %s read again, and its post_sync was delivered", end.Status, amount(t.total, "unit")))
-		return
+		name, what = "second run", "the capped one, with all of its "+amount(t.total, "unit")
 	}
-	n.fact("", "daily run", fmt.Sprintf("%s: %s, for little has changed since; its post_sync was delivered", end.Status, amount(t.total, "unit")))
+	n.fact("", name, fmt.Sprintf("%s; %s, and its post_sync was delivered", what, end.Status))
 }
 
 // progress shows how far the newest run is: as a bar on a terminal, else at every quarter.
@@ -302,7 +302,7 @@ func (n *narrator) progress(l *logbook) {
 	const often = 100 * time.Millisecond
 	if now := time.Now(); now.Sub(n.drawnAt) >= often {
 		n.drawnAt, n.drawn = now, true
-		fmt.Fprint(n.bar, "\r\x1b[K"+barLine(n.width, runName(id), *t, now.Sub(n.began)))
+		fmt.Fprint(n.bar, "\r\x1b[K"+barLine(n.width, id.Short(), *t, now.Sub(n.began)))
 	}
 }
 
@@ -314,7 +314,7 @@ func (n *narrator) quarters(id events.RunID, t tally) {
 	}
 	if quarter > n.told {
 		n.told = quarter
-		n.fact(dim, "progress", fmt.Sprintf("run %s: %s of %s, %s", runName(id), grouped(t.ended), amount(t.total, "unit"), amount(t.rows, "row")))
+		n.fact(dim, "progress", fmt.Sprintf("run %s: %s of %s, %s", id.Short(), grouped(t.ended), amount(t.total, "unit"), amount(t.rows, "row")))
 	}
 }
 
@@ -337,6 +337,14 @@ func barLine(width int, run string, t tally, since time.Duration) string {
 		full = room * t.ended / t.total
 	}
 	return head + strings.Repeat("█", full) + strings.Repeat("░", room-full) + "  " + text
+}
+
+// status says on a terminal what is going on, until the next sentence.
+func (n *narrator) status(text string) {
+	if n.bar != nil {
+		n.drawn = true
+		fmt.Fprint(n.bar, "\r\x1b[K  "+text+" …")
+	}
 }
 
 // roughly is a time that is guessed.
@@ -395,8 +403,12 @@ func (n *narrator) ending(s *stage, o options) {
 		n.fact(style, "verify "+r.Verify, fmt.Sprintf("%s folded anew, and compared with every view and every invariant", amount(r.Events, "event")))
 		n.fact("", "stranded", fmt.Sprintf("%d; no run is open, and no wakeup is overdue, claimed or parked", r.Stranded))
 		for _, run := range r.Runs {
+			post := run.PostSync
+			if run.Cause != "" {
+				post += " (" + spaced(run.Cause) + ")"
+			}
 			n.fact("", "run "+run.Run[len(run.Run)-6:], fmt.Sprintf("%s, %s, %d of %s; post_sync %s, and its action %s",
-				run.Mode, run.Status, run.Succeeded, amount(run.Units, "unit"), spaced(run.PostSync), timesWord(run.Applied)))
+				run.Mode, run.Status, run.Succeeded, amount(run.Units, "unit"), post, timesWord(run.Applied)))
 		}
 		for _, u := range r.Unresolved {
 			n.fact(yellow, "unresolved", u+" waits for a person to say delivered or lost; Towline never sends it again by itself")
@@ -407,10 +419,17 @@ func (n *narrator) ending(s *stage, o options) {
 		n.say(n.paint(bold, "The crashes"))
 		for _, c := range r.Cases {
 			what := strings.ReplaceAll(string(c.Outcome), "_", " ")
+			took := length(time.Duration(c.RecoveredMS) * time.Millisecond)
 			if what == "" {
-				what = "not recovered"
+				what, took = "not recovered", "-"
 			}
-			n.line(fmt.Sprintf("  %-5s %-3s %8s  %s", c.Row, c.Window, length(time.Duration(c.RecoveredMS)*time.Millisecond), n.paint(styleOf(c.Outcome), what)))
+			const longest = 18 // duplicate absorbed
+			line := fmt.Sprintf("  %-5s %-3s %8s  ", c.Row, c.Window, took)
+			padding := ""
+			if rest := utf8.RuneCountInString(line) + longest + 2 + len(c.Title); rest <= n.width {
+				padding = strings.Repeat(" ", longest-len(what)+2) + c.Title
+			}
+			n.line(line + n.paint(styleOf(c.Outcome), what) + padding)
 		}
 		n.blank()
 	}

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/projections"
 )
@@ -155,7 +155,7 @@ func inspect(ctx context.Context, o order, r *report) (err error) {
 // inspect notes every run, and counts what nobody would ever go on with.
 func (r *report) inspect(v projections.View, applied map[string]int) error {
 	const most = 100
-	runs, err := v.Runs(zeroRun, most)
+	runs, err := v.Runs(events.RunID{}, most)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (r *report) inspect(v projections.View, applied map[string]int) error {
 				r.Unresolved = append(r.Unresolved, fmt.Sprintf("%s/%s#%d", run.Run.Short(), g.Kind, g.Closed))
 			}
 			for _, o := range g.Outcomes {
-				out.PostSync = strings.TrimSpace(string(o.Outcome) + " " + o.Cause)
+				out.PostSync, out.Cause = string(o.Outcome), o.Cause
 			}
 		}
 		r.Runs = append(r.Runs, out)

@@ -61,11 +61,20 @@ type runReport struct {
 	Units     int    `json:"units"`
 	Succeeded int    `json:"succeeded"`
 	Failed    int    `json:"failed"`
-	PostSync  string `json:"post_sync"` // what is known of its publish
-	Applied   int    `json:"applied"`   // how often its action ran, by the rows that it has left
+	PostSync  string `json:"post_sync"` // what is known of its publish: accepted, refused, unknown; empty: not sent yet
+	Cause     string `json:"post_sync_cause,omitempty"`
+	Applied   int    `json:"applied"` // how often its action ran, by the rows that it has left
 }
 
-var zeroRun events.RunID
+func newReport(repo repository, o options, dir string) *report {
+	r := &report{Seed: o.seed, Repository: repositoryReport{
+		Path: repo.path, Created: repo.created, Commits: repo.commits, Window: string(repo.layout.Calendar), Windows: len(repo.periods),
+	}}
+	if o.keep != "" {
+		r.Dir = dir
+	}
+	return r
+}
 
 // add opens the report of a crash. Until it is recovered its outcome is empty.
 func (r *report) add(c *crash) *caseReport {
@@ -147,11 +156,11 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// lines are the events as -json has them, one line each.
+// lines are the events, one line each, with whole ids: a program may look for them.
 func (t trail) lines() []string {
 	out := []string{}
 	for _, env := range t {
-		out = append(out, fmt.Sprintf("%d %s %s", env.Position, shortIDs(env.Stream.String()), shortIDs(events.Describe(env.Event))))
+		out = append(out, fmt.Sprintf("%d %s %s", env.Position, env.Stream, events.Describe(env.Event)))
 	}
 	return out
 }

@@ -209,7 +209,8 @@ func partial(ctx context.Context, path string) bool {
 
 // runGit runs git in a folder, and nothing of the environment says which repository it is to read.
 func runGit(ctx context.Context, dir string, in io.Reader, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	// A bare repository that somebody has named is as explicit as can be.
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "safe.bareRepository=all"}, args...)...)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "GIT_CONFIG_") || strings.HasPrefix(v, "GIT_EXEC_PATH=") {
 			cmd.Env = append(cmd.Env, v)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/towline-dev/towline/events"
 )
 
 // show is the demo. Errors: of arguments; of the world; errReported when it came to its end and something is wrong.
@@ -25,59 +22,53 @@ func show(ctx context.Context, o options, stdout, stderr io.Writer) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, leave()) }()
+	tell.status("reading the history")
 	repo, err := find(ctx, o.repo, dir)
 	if err != nil {
 		return err
 	}
 	number := rand.New(rand.NewPCG(o.seed, 0)).IntN // choices that can be made again, no secrets
-	r := &report{
-		Seed: o.seed, Verify: "failed",
-		Repository: repositoryReport{
-			Path: repo.path, Created: repo.created, Commits: repo.commits, Window: string(repo.layout.Calendar), Windows: len(repo.periods),
-		},
-	}
-	if o.keep != "" {
-		r.Dir = dir
-	}
-	s := &stage{repo: repo, choices: draw(repo, number), dir: dir, tell: tell, report: r}
+	s := &stage{repo: repo, choices: draw(repo, number), dir: dir, tell: tell, report: newReport(repo, o, dir)}
 	tell.opening(s, o)
-	playErr := s.play(ctx)
-	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), s.closeLog())
-	}
-	if playErr != nil {
-		r.problem("%v", playErr)
-		if line := lastLine(dir); line != "" {
-			r.problem("the engine said last: %s", line)
-		}
-	} else {
-		tell.timeline(s)
-	}
-	// Closed before the store is opened here: to close one descriptor of a file takes away all POSIX locks on it.
-	if err := s.closeLog(); err != nil {
+	if err := s.perform(ctx); err != nil {
 		return err
 	}
-	if playErr == nil {
-		tell.oracle(s)
-		if err := inspect(ctx, s.order(order{}), r); err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			r.problem("%v", err)
-		}
-	}
-	r.judge()
-	r.TookMS = time.Since(began).Milliseconds()
+	s.report.TookMS = time.Since(began).Milliseconds()
 	if o.json {
-		if err := r.print(stdout); err != nil {
+		if err := s.report.print(stdout); err != nil {
 			return fmt.Errorf("print the document: %w", err)
 		}
-	} else {
-		tell.ending(s, o)
 	}
-	if !r.OK {
+	tell.ending(s, o)
+	if !s.report.OK {
 		return errReported
 	}
+	return nil
+}
+
+// perform plays and draws the conclusion. What goes wrong on the stage is a problem of the report; an error is of what
+// was interrupted.
+func (s *stage) perform(ctx context.Context) error {
+	err := s.play(ctx)
+	if err == nil {
+		s.tell.timeline(s)
+	}
+	// Closed before the store is opened here: to close one descriptor of a file takes away all POSIX locks on it.
+	err = errors.Join(err, s.closeLog())
+	if err == nil {
+		s.tell.oracle(s)
+		err = inspect(ctx, s.order(order{}), s.report)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		s.report.problem("%v", err)
+		if line := lastLine(s.dir); line != "" {
+			s.report.problem("the engine said last: %s", line)
+		}
+	}
+	s.report.judge()
 	return nil
 }
 
@@ -101,12 +92,10 @@ func folder(keep string) (dir string, leave func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, &argumentError{fmt.Sprintf("-keep: %v: name a folder that can be made", err)}
 	}
-	mark := filepath.Join(dir, "demo.json")
-	ours := true
-	if _, err := os.Stat(mark); errors.Is(err, fs.ErrNotExist) {
-		ours = false
-	}
-	for _, name := range []string{"towline.db", "history.db", madeName} {
+	mark := filepath.Join(dir, "towline-demo")
+	_, err = os.Lstat(mark)
+	ours := err == nil
+	for _, name := range []string{filepath.Base(storePath(dir)), filepath.Base(historyPath(dir)), madeName} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil && !ours {
 			return "", nil, &argumentError{fmt.Sprintf("-keep: %s already holds a %s that no demo has made: name another folder", dir, name)}
 		}
@@ -118,14 +107,14 @@ func folder(keep string) (dir string, leave func() error, err error) {
 	if err := holdFile(f); err != nil {
 		return "", nil, errors.Join(err, f.Close())
 	}
-	if err := errors.Join(clear(dir), json.NewEncoder(f).Encode(map[string]string{"made_by": "towline demo"})); err != nil {
+	if err := sweep(dir); err != nil {
 		return "", nil, errors.Join(err, f.Close())
 	}
 	return dir, f.Close, nil
 }
 
-// clear removes what an earlier demo has left in its folder.
-func clear(dir string) error {
+// sweep removes what an earlier demo has left in its folder.
+func sweep(dir string) error {
 	var errs []error
 	for _, base := range []string{storePath(dir), historyPath(dir)} {
 		for _, suffix := range []string{"", "-wal", "-shm", "-lock", "-setup"} {
@@ -139,6 +128,3 @@ func clear(dir string) error {
 	}
 	return errors.Join(append(errs, os.RemoveAll(filepath.Join(dir, madeName)))...)
 }
-
-// runName is a run as people know it.
-func runName(id events.RunID) string { return id.Short() }

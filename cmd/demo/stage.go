@@ -43,6 +43,9 @@ const (
 	// patience is how long the log may stand still while something is expected. A running unit renews its lease every
 	// 20 s, but a plan over a huge repository is silent for longer.
 	patience = 5 * time.Minute
+	// settled is the same for a child that stands at its window: what it has to write it has written, but for a message
+	// that is still being handled, and a time that comes within the countdown.
+	settled = 30 * time.Second
 )
 
 // order fills in what every order has.
@@ -81,6 +84,9 @@ func (s *stage) play(ctx context.Context) error {
 
 func (s *stage) begin(o order) (err error) {
 	s.word, s.atWindow = word{}, false
+	if o.Plan != nil {
+		s.tell.status("planning")
+	}
 	s.child, err = start(o)
 	return err
 }
@@ -101,7 +107,7 @@ func (s *stage) crash(ctx context.Context, i int) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, "the trace of "+c.row, func() bool { return c.left(s) != nil }); err != nil {
+	if err := s.awaitWithin(ctx, settled, "the trace of "+c.row, func() bool { return c.left(s) != nil }); err != nil {
 		return err
 	}
 	if err := s.child.kill(); err != nil {
@@ -132,7 +138,7 @@ func (s *stage) crash(ctx context.Context, i int) error {
 
 // missed reports that the unit whose worker shall die has ended without coming to its window.
 func (s *stage) missed(i int) bool {
-	if s.log == nil || crashes[i].row != "C-13" {
+	if s.log == nil || crashes[i].order(s).Halt.At != inUnit {
 		return false
 	}
 	t := s.log.tallies[s.log.run(0)]
@@ -142,13 +148,22 @@ func (s *stage) missed(i int) bool {
 // recover waits until the log shows that the crash is over, on the clock of the process that has just been started.
 func (s *stage) recover(ctx context.Context, i int) error {
 	c, r := &crashes[i], &s.report.Cases[i]
-	if err := s.await(ctx, "the recovery of "+c.row, func() bool { return c.after(s) != nil }); err != nil {
+	var failed *events.UnitFailed
+	err := s.await(ctx, "the recovery of "+c.row, func() bool {
+		if _, e, ok := newest[events.UnitFailed](s.log.streams[events.UnitStream(s.dead.Unit)]); ok {
+			failed = &e
+		}
+		return failed != nil || c.after(s) != nil
+	})
+	if err != nil {
 		return err
+	}
+	if failed != nil {
+		return fmt.Errorf("%s: the unit was not tried again, it failed: %s", c.row, failed.Category)
 	}
 	took := time.Since(s.child.started)
 	r.RecoveredMS, r.after = took.Milliseconds(), c.after(s)
 	if c.proof != nil {
-		var err error
 		if r.proof, err = c.proof(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", c.row, err)
 		}
@@ -170,7 +185,9 @@ func (s *stage) finish(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.child.stop(ctx); err != nil {
+	stopping, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the child does not stop"))
+	defer cancel()
+	if err := s.child.stop(stopping); err != nil {
 		return err
 	}
 	if _, err = s.log.catchUp(ctx); err == nil {
@@ -212,6 +229,10 @@ func (s *stage) bringCurrent(ctx context.Context) error {
 
 // await looks at the log and listens to the child until done says so.
 func (s *stage) await(ctx context.Context, what string, done func() bool) error {
+	return s.awaitWithin(ctx, patience, what, done)
+}
+
+func (s *stage) awaitWithin(ctx context.Context, patience time.Duration, what string, done func() bool) error {
 	look := time.NewTicker(pollEvery)
 	defer look.Stop()
 	quiet := time.NewTimer(patience)
@@ -240,7 +261,7 @@ func (s *stage) await(ctx context.Context, what string, done func() bool) error 
 			}
 		case <-look.C:
 		case <-quiet.C:
-			return fmt.Errorf("waited %s for %s, and the log stood still: %s", patience, what, lastLine(s.dir))
+			return fmt.Errorf("waited for %s, and the log stood still for %s", what, patience)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
