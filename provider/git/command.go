@@ -115,18 +115,18 @@ func (g program) run(ctx context.Context, c command, read func(io.Reader) error)
 		return fmt.Errorf("git %s: %w", c.args[0], err)
 	}
 	readErr := read(out)
-	if readErr != nil {
+	cutOff := errors.Is(readErr, errCutOff) // perhaps because git failed, or was killed: that says more
+	if readErr != nil && !cutOff {
 		kill() // it may have much more to say
 	}
 	waitErr := cmd.Wait()
-	stopped := ctx.Err() != nil && waitErr != nil
 	switch {
-	case readErr != nil && !errors.Is(readErr, errCutOff):
+	case readErr != nil && !cutOff:
 		return readErr
-	case stopped:
-		return ctx.Err()
 	case waitErr == nil:
 		return readErr
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
 	return &exitError{command: c.args[0], cause: waitErr, stderr: stderr.String()}
 }

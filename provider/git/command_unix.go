@@ -3,6 +3,8 @@
 package git
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -12,5 +14,11 @@ import (
 // come as soon as the thread that started git ends.
 func groupOfItsOwn(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone
+		}
+		return err
+	}
 }

@@ -84,7 +84,7 @@ func TestConfigurationChangesNothing(t *testing.T) {
 	r.git("commit", "-q", "-m", "submodule")
 	r.git("checkout", "-q", "-f", "-b", "side", "HEAD~1")
 	r.write("sub/b.txt", "z\n")
-	r.commit("2024-03-03T00:00:00Z", "side")
+	r.commit("2024-03-03T00:00:00Z", "side, à côté")
 	r.git("merge", "-q", "--no-ff", "-m", "merge", "main")
 	r.raw("tree TREE\nauthor A <a@b> 1709251200 +0000\ncommitter C <c@d> 1709251200 +0000\n" +
 		"gpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\nsigned\n")
@@ -98,7 +98,7 @@ func TestConfigurationChangesNothing(t *testing.T) {
 	evil := script(t, "touch "+touched)
 	attributes := filepath.Join(t.TempDir(), "attributes")
 	require.NoError(t, os.WriteFile(attributes, []byte("* -diff\n"), 0o600))
-	r.write(".gitattributes", "* -diff diff=evil\n")
+	r.write(".gitattributes", "* -diff\nmoved.txt diff=evil\n")
 	for key, value := range map[string]string{
 		"log.showRoot": "false", "log.showSignature": "true", "log.diffMerges": "first-parent", "log.follow": "true",
 		"log.mailmap": "true", "log.date": "relative", "log.decorate": "full", "log.abbrevCommit": "true", "core.abbrev": "5",
@@ -400,6 +400,12 @@ func TestWhatIsNoCleanStop(t *testing.T) {
 	require.NotErrorIs(t, err, provider.ErrStopped)
 	require.Equal(t, provider.Timeout, provider.CategoryOf(err))
 
+	elsewhere := providertest.NewSink(u)
+	elsewhere.Fail = func(providertest.Row) error { return fmt.Errorf("a context of the sink's own: %w", context.Canceled) }
+	_, err = p.Sync(context.Background(), u, elsewhere)
+	require.ErrorContains(t, err, "of the sink's own")
+	require.NotErrorIs(t, err, provider.ErrStopped)
+
 	full := fmt.Errorf("disk full")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -473,6 +479,21 @@ func TestAWindowThatIsNotWholeFails(t *testing.T) {
 		_, err := p.Sync(context.Background(), u, providertest.NewSink(u))
 		require.ErrorContains(t, err, "not whole")
 		require.Equal(t, provider.OtherError, provider.CategoryOf(err))
+	}
+}
+
+// HU-5: an output that ends inside a record is an error, although git says that all is well.
+func TestAnOutputThatIsCutOffFails(t *testing.T) {
+	r := newRepo(t)
+	r.write("a", "1\n")
+	r.commit("2024-03-01T00:00:00Z", "x")
+	p := provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `case "$*" in *" log "*|*ls-tree*|*for-each-ref*) git "$@" | head -c 40 ;; *) exec git "$@" ;; esac`)
+	})
+	for _, d := range git.Datasets() {
+		u := unit(d.Name, everything)
+		_, err := p.Sync(context.Background(), u, providertest.NewSink(u))
+		require.ErrorContains(t, err, "in the middle of a record", d.Name)
 	}
 }
 

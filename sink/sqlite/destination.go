@@ -7,7 +7,7 @@
 //
 // An attempt gathers its rows in a temporary table of its own connection, which SQLite keeps in an unnamed file: the
 // destination stays free for others while the provider works, memory is flat, and a killed process leaves nothing
-// behind. Commit moves them in one transaction, together with the fence, the state and a line about the window. Rows
+// behind. (SQLite chooses the folder of that file: SQLITE_TMPDIR, TMPDIR, /var/tmp or /tmp.) Commit moves them in one transaction, together with the fence, the state and a line about the window. Rows
 // that did not change are not written again.
 //
 // The tables whose names start with _towline belong to the sink and may be read by anyone.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // schema holds the tables of the sink. All of it is a file format; every statement may run again.
@@ -67,6 +68,9 @@ func (d *Destination) setup(ctx context.Context) (os.FileInfo, error) {
 		d.pool.SetMaxIdleConns(0)
 		d.pool.SetMaxIdleConns(idleConns)
 	}
+	if folder := filepath.Dir(d.path); !isDir(folder) {
+		return nil, fmt.Errorf("set up %s: there is no folder %s: make it, or choose another path", d.path, folder)
+	}
 	conn, err := d.conn(ctx)
 	if err != nil {
 		return nil, err
@@ -90,6 +94,11 @@ func (d *Destination) setup(ctx context.Context) (os.FileInfo, error) {
 	}
 	d.file.Store(&info)
 	return info, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // unmoved returns an error if the path does not lead to the file any more. SQLite would not notice: it would commit

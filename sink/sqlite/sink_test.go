@@ -388,6 +388,34 @@ func TestTheFileRefusesAFallingFence(t *testing.T) {
 	require.ErrorContains(t, err, "a fence never falls")
 }
 
+// HU-5, U-16: a COMMIT that fails has committed nothing, says so, and may be tried again.
+func TestACommitThatFailsIsNotCommitted(t *testing.T) {
+	d := file(t)
+	require.NoError(t, d.Script(context.Background(), `
+CREATE TABLE stations (name TEXT PRIMARY KEY) STRICT;
+CREATE TABLE readings (
+	source TEXT NOT NULL REFERENCES stations DEFERRABLE INITIALLY DEFERRED, key TEXT NOT NULL, data TEXT, window TEXT NOT NULL,
+	PRIMARY KEY (source, key)
+) STRICT`))
+	w := open(t, d, scope(1, day))
+	put(t, w, 1, "a")
+	require.ErrorContains(t, w.Commit(context.Background()), "FOREIGN KEY constraint failed")
+	require.False(t, w.Committed())
+	require.Empty(t, query(t, d, `SELECT * FROM _towline_fence`))
+
+	require.NoError(t, d.Script(context.Background(), `INSERT INTO stations VALUES ('harbour')`))
+	require.NoError(t, w.Commit(context.Background()))
+	require.True(t, w.Committed())
+	require.Equal(t, []string{"harbour|a|2024-03-01|1"}, query(t, d, readings))
+}
+
+// HU-5: a file that cannot be made is one clear sentence.
+func TestAFolderThatIsMissing(t *testing.T) {
+	d := at(t, filepath.Join(t.TempDir(), "none", "readings.db"))
+	_, err := d.Open(context.Background(), scope(1, day))
+	require.ErrorContains(t, err, "make it, or choose another path")
+}
+
 // HU-5: rows are never committed into a file that no path leads to any more.
 func TestAReplacedFileIsNoticed(t *testing.T) {
 	d := file(t)
