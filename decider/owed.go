@@ -87,5 +87,5 @@ func (d Redrive) Materialize(k events.Kind, r Register) bool {
 // lost reports that a message died with its process, so that nothing is to be waited for (N-3): that of the newest closed
 // number, or of a unit, whatever the dispatch register was doing last.
 func (d Redrive) lost(k events.Kind, r Register) bool {
-	return r.ClosedInProcess(r.Closed, d.CloserGone) || k == events.KindDispatch && d.UnitLost && d.CloserGone
+	return r.ClosedInProcess(d.CloserGone) || k == events.KindDispatch && d.UnitLost && d.CloserGone
 }

@@ -112,6 +112,4 @@ func (h *Hot) Gone(n events.NodeID) bool {
 }
 
 // messageGone reports a dispatching unit whose message lived in the process of an incarnation that is gone.
-func (h *Hot) messageGone(u *hotUnit) bool {
-	return u.run.announcer.ClosedInProcess(u.wakeup, h.Gone(u.run.announcer.ClosedBy))
-}
+func (h *Hot) messageGone(u *hotUnit) bool { return h.Gone(u.message) }

@@ -65,6 +65,8 @@ type Key struct {
 	Kind  events.Kind
 }
 
+func (k Key) String() string { return "register " + k.Owner.String() + "/" + string(k.Kind) }
+
 // Due are the pending registers whose time has come, in the order in which they are claimed (REC-14).
 func (v View) Due(now events.Micros, limit int) ([]Key, error) {
 	return v.keys(`SELECT owner, kind FROM outbox WHERE status = 'pending' AND available_at <= $1
@@ -106,15 +108,13 @@ const unwoken = `(o.owner IS NULL
 	   AND (o.closed = 0 OR o.last_closed_at <= $3 OR ` + lostInProcess + `)
 	OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $1 AND o.closed > 0 AND ` + lostInProcess + `)`
 
-// lostInProcess is Redrive.lost: the message of the newest closed number died with its process, or that of a unit did.
-const lostInProcess = `(o.closed <= o.gone_local OR o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)
+// lostInProcess is Redrive.lost: the message of the newest close died with its process, or that of a unit did.
+const lostInProcess = `(o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)
 	AND (o.transport = 'local' OR o.kind = 'dispatch_sync_run' AND EXISTS (
-	  SELECT 1 FROM outbox a JOIN units u ON u.run_id = a.owner
-	  WHERE a.owner = o.owner AND a.kind = 'run_sync_unit' AND u.status = 'dispatching' AND ` + messageGone + `)))`
+	  SELECT 1 FROM units u WHERE u.run_id = o.owner AND u.status = 'dispatching' AND ` + messageGone + `)))`
 
-// messageGone is Register.ClosedInProcess of the wakeup of unit u in its run_sync_unit register a (N-3).
-const messageGone = `u.wakeup <= a.closed AND (u.wakeup <= a.gone_local
-	OR a.transport = 'local' AND a.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))`
+// messageGone says of a dispatching unit u that its message lived in the process of an incarnation that is gone (N-3).
+const messageGone = `u.message_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)`
 
 // Unwoken lists open runs behind a run whose register of a kind holds no wakeup that would serve an obligation, for
 // dispatch and finalize. Whether something is owed is Owing's to say.
@@ -192,8 +192,7 @@ func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span)
 	}, `SELECT u.source, u.tier, u.status,
 		  u.status = 'retrying' AND u.available_at <= $2 OR u.status = 'dispatching' AND u.last_dispatched_at <= $3,
 		  coalesce(u.status = 'dispatching' AND `+messageGone+`, 0)
-		FROM units u LEFT JOIN outbox a ON a.owner = u.run_id AND a.kind = 'run_sync_unit'
-		WHERE u.run_id = $1`, run[:], int64(now), int64(now.Add(-staleAfter)))
+		FROM units u WHERE u.run_id = $1`, run[:], int64(now), int64(now.Add(-staleAfter)))
 	if err != nil {
 		return o, rows, fmt.Errorf("read what run %s owes: %w", run, err)
 	}

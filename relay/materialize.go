@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
@@ -13,6 +15,7 @@ import (
 // last net: in a run without losses it finds nothing.
 func (r *Relay) materialize(ctx context.Context, report *Report) error {
 	budget := &budget{repairs: r.e.Knobs().RepairLimit, rows: r.e.Knobs().ScanLimit}
+	var errs []error
 	for _, scan := range []struct {
 		kind   events.Kind
 		cursor *events.RunID
@@ -23,10 +26,10 @@ func (r *Relay) materialize(ctx context.Context, report *Report) error {
 	} {
 		b := *budget // each scan has its own
 		if err := r.materializeKind(ctx, scan.kind, scan.cursor, &b, report); err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("%s: %w", scan.kind, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // budget bounds a scan twice: rows read and decisions made (REC-4).
@@ -37,26 +40,32 @@ type budget struct {
 func (b *budget) spent() bool { return b.repairs <= 0 || b.rows <= 0 }
 
 func (r *Relay) materializeKind(ctx context.Context, k events.Kind, cursor *events.RunID, b *budget, report *Report) error {
+	var errs []error
 	for {
 		owing, last, more, err := r.scanPage(ctx, k, *cursor, b)
 		if err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 		if len(owing) > 0 {
-			n, err := r.arm(ctx, k, owing)
-			report.Materialized[k] += n
-			if err != nil {
+			name := func(id events.RunID) string { return "run " + id.String() }
+			err := towline.Apart(ctx, owing, name, func(runs []events.RunID) error {
+				n, err := r.arm(ctx, k, runs)
+				report.Materialized[k] += n
 				return err
+			})
+			if errors.Is(err, towline.ErrUnavailable) || ctx.Err() != nil {
+				return errors.Join(append(errs, err)...) // the cursor stays: nothing of the page was decided
 			}
+			errs = append(errs, err)
 		}
 		*cursor = last
 		if !more {
 			*cursor = events.RunID{} // the next pass begins anew
-			return nil
+			return errors.Join(errs...)
 		}
 		if b.spent() {
 			report.ScanTruncated = true
-			return nil
+			return errors.Join(errs...)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package sim_test
 import "flag"
 
 var (
+	all     = flag.Bool("all", false, "enumerate every window where the usual run takes a sample; it takes minutes")
 	rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the diff")
 	mutants = flag.Bool("mutants", false, "run the harness on one-line bugs, each of which it must find; it takes about two minutes")
 	seed    = flag.Uint64("seed", 0, "of ids and of who moves next; 0: that of the golden files")

@@ -40,7 +40,7 @@ func TestTheHarnessFindsPlantedBugs(t *testing.T) {
 		{
 			name: "the claim of a gone incarnation is not released", file: "recover.go",
 			old: "gone := t.Gone(r.Claim.Node)", new: "gone := false",
-			finds: "bound of [C-3]: waited behind the restart",
+			finds: "waited behind the restart",
 		},
 	} {
 		t.Run(m.name, func(t *testing.T) {

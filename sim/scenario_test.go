@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/towline-dev/towline"
@@ -114,14 +112,4 @@ func slow(u provider.Unit) time.Duration {
 		return 50 * time.Second
 	}
 	return time.Second
-}
-
-// world is a world of the scenario in a folder of its own.
-func (s scenario) world(t testing.TB, kills ...int) *sim.World {
-	t.Helper()
-	w := sim.New(sim.Config{
-		Store: filepath.Join(t.TempDir(), "towline.db"), Seed: s.seed, Syncs: s.syncs, Knobs: s.knobs, Kills: kills,
-	})
-	w.Request(s.requests...)
-	return w
 }

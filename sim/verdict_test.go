@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/sim"
 )
 
 // verdict is what a check of one window came to. It is a require.TestingT, so a check reads like a test, and may end at
@@ -19,7 +21,8 @@ type verdict struct {
 	name     string // of the window, and how to see it alone
 	dir      string // of its files
 	problems []string
-	tail     []string // of the log
+	log      []string // around the crash
+	worlds   []*sim.World
 }
 
 func (v *verdict) Errorf(format string, args ...any) {
@@ -28,20 +31,26 @@ func (v *verdict) Errorf(format string, args ...any) {
 
 func (v *verdict) FailNow() { runtime.Goexit() }
 
+// bury closes a world when the check has ended, however it ends.
+func (v *verdict) bury(w *sim.World) { v.worlds = append(v.worlds, w) }
+
 func (v *verdict) String() string {
-	return v.name + "\n" + strings.Join(v.problems, "\n") + "\nthe log:\n  " + strings.Join(v.tail, "\n  ")
+	return v.name + "\n" + strings.Join(v.problems, "\n") + "\nthe log:\n  " + strings.Join(v.log, "\n  ")
 }
 
 // A world waits for its file more than it computes, so several share a processor.
 const worldsAtOnce = 8
 
-// tooMany windows that failed end an enumeration: more hardly tell more than the first.
+// tooMany failed windows end an enumeration: more of them tell no more.
 const tooMany = 3
 
 // enumerate checks windows 0 to n-1, of which it takes every so many, several at once, each with a folder of its own. It
 // prints nothing if all is well.
-func enumerate(t *testing.T, n, every int, check func(v *verdict, i int, dir string)) {
+func enumerate(t *testing.T, n, every int, check func(v *verdict, i int)) {
 	t.Helper()
+	if *all {
+		every = 1
+	}
 	root := t.TempDir()
 	var mu sync.Mutex
 	next := 0
@@ -60,7 +69,7 @@ func enumerate(t *testing.T, n, every int, check func(v *verdict, i int, dir str
 		workers.Go(func() {
 			for i, more := take(); more; i, more = take() {
 				dir := filepath.Join(root, fmt.Sprint(i))
-				v := judge(dir, func(v *verdict) { check(v, i, dir) })
+				v := judge(dir, func(v *verdict) { check(v, i) })
 				if len(v.problems) > 0 {
 					mu.Lock()
 					failed[i] = v
@@ -85,11 +94,18 @@ func enumerate(t *testing.T, n, every int, check func(v *verdict, i int, dir str
 
 // judge runs one check in a goroutine of its own, which FailNow may end.
 func judge(dir string, check func(*verdict)) *verdict {
-	v := &verdict{}
+	v := &verdict{dir: dir}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer os.RemoveAll(dir)
+		defer func() {
+			for _, w := range v.worlds {
+				if err := w.Bury(); err != nil {
+					v.Errorf("bury: %v", err)
+				}
+			}
+		}()
 		defer func() {
 			if p := recover(); p != nil {
 				stack := make([]byte, 1<<14)

@@ -135,12 +135,19 @@ func (w *World) Boot(ctx context.Context) error {
 	return n.open(ctx)
 }
 
-// Bury closes the store of a dead node, or of a living one as if it were killed between two boundaries.
+// Bury closes the store of a dead node, or of a living one as if it were killed between two boundaries. Without a node it
+// does nothing.
 func (w *World) Bury() error {
 	n := w.node
+	if n == nil {
+		return nil
+	}
 	w.node = nil
 	n.dead = true
-	return n.store.Close()
+	if err := n.store.Close(); err != nil {
+		return fmt.Errorf("close the store of incarnation %d: %w", n.life.Incarnation, err)
+	}
+	return nil
 }
 
 // Run boots a node if none lives, and drives it until every run has ended, every post_sync was tried, and no wakeup is
@@ -153,7 +160,7 @@ func (w *World) Run(ctx context.Context) error {
 			return err
 		}
 		if err := w.Bury(); err != nil {
-			return fmt.Errorf("close the store of a dead node: %w", err)
+			return err
 		}
 	}
 }
