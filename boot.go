@@ -25,9 +25,11 @@ func (e *Engine) boot(ctx context.Context, c Config) error {
 	if recovered.Leases, err = e.recoverLeases(ctx); err != nil {
 		return fmt.Errorf("expire the leases of gone incarnations: %w", err)
 	}
-	if recovered.Claims, err = e.ReleaseClaims(ctx); err != nil {
+	claims, err := e.ReleaseClaims(ctx)
+	if err != nil {
 		return fmt.Errorf("release the claims of gone incarnations: %w", err)
 	}
+	recovered.Claims = claims.Claims + claims.Unknown
 	return e.Transact(ctx, "", func(tx *Tx) error {
 		recovered.Dispatches = tx.hot.GoneDispatches()
 		_, err := tx.Execute(decider.RecoverNode{Node: e.node, Recovered: recovered})

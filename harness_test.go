@@ -3,7 +3,6 @@ package towline_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -547,5 +546,3 @@ func single(name string) towline.Sync {
 		Name: name, Provider: "press", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: name + "-articles"}},
 	}
 }
-
-func alias(n int) string { return fmt.Sprintf("unit %d", n) }

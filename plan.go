@@ -283,9 +283,9 @@ func (e *Engine) listSource(ctx context.Context, req request, source string, int
 		case errors.As(err, &failed):
 			return string(failed.Category), nil
 		case err != nil:
-			return string(events.ProviderError), nil
+			return string(events.ProviderError), nil //nolint:nilerr // it is the reason for which the source is left out
 		case slices.ContainsFunc(periods, badFingerprint):
-			return string(events.ProviderError), nil //nolint:nilerr // an error of the lister is the case above
+			return string(events.ProviderError), nil
 		case listed:
 			into[[2]string{source, d.Name}] = periods
 		}

@@ -3,7 +3,6 @@ package towline
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -19,23 +18,18 @@ type Expired struct {
 }
 
 // ExpireLeases decides units whose lease was found to have ended (REC-6). Each is decided from its stream: one that was
-// settled or renewed since is left alone. If one of them cannot be decided, the others are, one by one, and the error
-// names it.
+// settled or renewed since is left alone. One that cannot be decided is left out, and the error names it.
 func (e *Engine) ExpireLeases(ctx context.Context, found []projections.LeaseCursor) (Expired, error) {
-	x, err := e.expire(ctx, found)
-	if err == nil || len(found) == 1 || errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-		return x, err
-	}
-	var errs []error
-	for _, one := range found {
-		y, err := e.expire(ctx, []projections.LeaseCursor{one})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("unit %s: %w", one.Unit, err))
-			continue
+	var x Expired
+	name := func(f projections.LeaseCursor) string { return "unit " + f.Unit.String() }
+	err := Apart(ctx, found, name, func(batch []projections.LeaseCursor) error {
+		y, err := e.expire(ctx, batch)
+		if err == nil {
+			x = Expired{x.Failed + y.Failed, x.Retried + y.Retried, x.Exhausted + y.Exhausted}
 		}
-		x.Failed, x.Retried, x.Exhausted = x.Failed+y.Failed, x.Retried+y.Retried, x.Exhausted+y.Exhausted
-	}
-	return x, errors.Join(errs...)
+		return err
+	})
+	return x, err
 }
 
 func (e *Engine) expire(ctx context.Context, found []projections.LeaseCursor) (x Expired, err error) {
@@ -60,10 +54,7 @@ func (e *Engine) expire(ctx context.Context, found []projections.LeaseCursor) (x
 		}
 		return nil
 	})
-	if err != nil {
-		return Expired{}, err
-	}
-	return x, nil
+	return x, err
 }
 
 func (x *Expired) count(envs []events.Envelope) {
@@ -81,57 +72,79 @@ func (x *Expired) count(envs []events.Envelope) {
 	}
 }
 
+// Released counts registers whose dead claim was ended.
+type Released struct {
+	Claims  int // that were released, parked or dropped
+	Unknown int // that were marked, and of whose publish nobody will ever know
+}
+
 // ReleaseClaims releases claims that have expired or belong to a gone incarnation, and records the outcome of marked
-// wakeups that can have none any more as unknown (REC-13, O-12, O-14). It returns how many registers it changed.
-func (e *Engine) ReleaseClaims(ctx context.Context) (int, error) {
-	n, after := 0, projections.Key{}
-	for {
+// wakeups that can have none any more as unknown (REC-13, O-12, O-14). A register that cannot be decided is left out, and
+// the error names it.
+func (e *Engine) ReleaseClaims(ctx context.Context) (Released, error) {
+	var all Released
+	var errs []error
+	for after := (projections.Key{}); ; {
 		var page []projections.Key
 		err := e.View(ctx, func(v projections.View) (err error) {
 			page, err = v.DeadClaims(e.Now(), after, decisionsPerTransaction)
 			return err
 		})
 		if err != nil || len(page) == 0 {
-			return n, err
+			return all, errors.Join(append(errs, err)...)
 		}
-		changed := 0
-		err = e.Transact(ctx, "", func(tx *Tx) error {
-			changed = 0
-			for _, k := range page {
-				done, err := tx.endClaim(k)
-				if err != nil {
-					return err
-				}
-				if done {
-					changed++
-				}
+		err = Apart(ctx, page, projections.Key.String, func(batch []projections.Key) error {
+			released, err := e.endClaims(ctx, batch)
+			if err == nil {
+				all = Released{all.Claims + released.Claims, all.Unknown + released.Unknown}
 			}
-			return nil
+			return err
 		})
-		n += changed
-		if err != nil {
-			return n, err
+		if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return all, errors.Join(append(errs, err)...)
 		}
+		errs = append(errs, err)
 		after = page[len(page)-1]
 	}
 }
 
+func (e *Engine) endClaims(ctx context.Context, batch []projections.Key) (n Released, err error) {
+	err = e.Transact(ctx, "", func(tx *Tx) error {
+		n = Released{}
+		for _, k := range batch {
+			marked, changed, err := tx.endClaim(k)
+			if err != nil {
+				return err
+			}
+			switch {
+			case changed && marked:
+				n.Unknown++
+			case changed:
+				n.Claims++
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
 // endClaim releases a dead claim, or records what is missing of a marked one.
-func (t *Tx) endClaim(k projections.Key) (bool, error) {
+func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 	r, err := t.Register(k.Owner, k.Kind)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	run, err := t.Run(k.Owner)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	gone := t.Gone(r.Claim.Node)
 	if r.Status == decider.RegisterMarked {
 		if !gone && r.Claim.ExpiresAt > t.now {
-			return false, nil
+			return true, false, nil
 		}
-		return t.loseOutcomes(run, r)
+		changed, err = t.loseOutcomes(run, r)
+		return true, changed, err
 	}
 	cause := events.ReleaseClaimExpired
 	if gone {
@@ -142,7 +155,7 @@ func (t *Tx) endClaim(k projections.Key) (bool, error) {
 		Counted: true, MaybePublished: true, Backoff: t.e.knobs.Backoff(), MaxAttempts: t.e.knobs.MaxAttempts,
 		Drop: t.Owing(run, r.Current).Drop(k.Kind),
 	})
-	return err == nil && len(results[0].Events) > 0, err
+	return false, err == nil && len(results[0].Events) > 0, err
 }
 
 // loseOutcomes says of every target of a marked wakeup that has no outcome that nobody knows it (C-22, C-23).

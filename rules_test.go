@@ -68,11 +68,9 @@ func TestEveryRuleIsCitedOrOwed(t *testing.T) {
 		where, isCited := cited[r.id]
 		switch {
 		case r.section == answered && !isCited && !isOwed:
-			known := slices.DeleteFunc(r.names, func(id string) bool { _, ok := rules[id]; return !ok })
-			for _, id := range known {
-				require.NotEqual(t, answered, rules[id].section, "%s is answered by %s, which is no rule", r.id, id)
+			if !slices.ContainsFunc(r.names, func(id string) bool { a, ok := rules[id]; return ok && a.section != answered }) {
+				t.Errorf("%s (%s:%d) names no rule that answers it", r.id, specFile, r.line)
 			}
-			require.NotEmpty(t, known, "%s (%s:%d) names no rule that answers it", r.id, specFile, r.line)
 		case isCited && isOwed:
 			t.Errorf("%s is cited by %s: take it off %s", r.id, where, owedFile)
 		case !isCited && !isOwed && slices.Contains(released, r.section):

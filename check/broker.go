@@ -90,7 +90,7 @@ func (c *Checker) noteClaim(e events.Envelope, r *register, n int) {
 	c.ledger.claims[e.Stream] = ids
 }
 
-func (c *Checker) noteMark(e events.Envelope, r *register, n int) {
+func (c *Checker) noteMark(e events.Envelope, r *register) {
 	if c.ledger == nil {
 		return
 	}

@@ -15,7 +15,7 @@ func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatc
 	if r.Kind == events.KindPostSync && ev.MessageCount != len(r.run.Policy.Targets) {
 		c.wrong("I-2", e, "the mark counts %d messages, and the run has %d targets (K-8)", ev.MessageCount, len(r.run.Policy.Targets))
 	}
-	c.noteMark(e, r, ev.N)
+	c.noteMark(e, r)
 
 	before, local := r.Closed, events.NodeID{}
 	if ev.Transport == events.TransportLocal {

@@ -177,14 +177,12 @@ func (c *Checker) checkDecided(e events.Envelope, u *unit) {
 	}
 }
 
-// takeExpiry hands out the expiry that a decision of this transaction belongs to.
-func (c *Checker) takeExpiry(e events.Envelope, u *unit) expiry {
-	x := u.expiry
-	if x.tx != c.tx.position {
+// takeExpiry uses up the expiry that a decision of this transaction belongs to.
+func (c *Checker) takeExpiry(e events.Envelope, u *unit) {
+	if u.expiry.tx != c.tx.position {
 		c.wrong("I-19", e, "a lost worker is decided about, and no UnitLeaseExpired stands before it in the transaction")
 	}
 	u.expiry = expiry{}
-	return x
 }
 
 func (c *Checker) endOfExpiries() {

@@ -68,7 +68,7 @@ func (c *Checker) nodeEvent(e events.Envelope, id events.NodeID) {
 	case events.NodeStopped:
 		c.leave(e, n, "it stopped")
 	case events.ClockStepped:
-		c.grace(e, ev)
+		c.grace(ev)
 	case events.SegmentPurged:
 		c.purged(e, ev.Positions)
 	case events.StoreRestored:
@@ -113,7 +113,7 @@ func (c *Checker) leave(e events.Envelope, n *node, why string) {
 
 // grace keeps leases that were live before a clock step alive until grace_until, once per attempt; those of gone
 // incarnations get none (CLK-4).
-func (c *Checker) grace(e events.Envelope, ev events.ClockStepped) {
+func (c *Checker) grace(ev events.ClockStepped) {
 	if ev.GraceUntil == 0 {
 		return
 	}

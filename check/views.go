@@ -73,12 +73,14 @@ type SlotCount struct {
 	Runs    []RunSlots    // those in use, in the order of their plans
 }
 
-// BucketSlots and RunSlots are the slots in use by one of them.
+// Slots in use by one of them.
 type (
+	// BucketSlots counts those of a bucket.
 	BucketSlots struct {
 		Bucket events.Bucket
 		Used   int
 	}
+	// RunSlots counts those of a run.
 	RunSlots struct {
 		Run  events.RunID
 		Used int

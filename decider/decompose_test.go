@@ -207,7 +207,7 @@ func TestPeriodsOfAnotherCalendarDoNotVanish(t *testing.T) {
 // W-8: a backfill reads the months that its range touches, whatever they were; a full resync reads all there are.
 func TestBackfillAndFullResyncOfListedMonths(t *testing.T) {
 	listed := []Period{period(2026, 1, "a"), period(2026, 2, "b"), period(2026, 3, "c"), period(1970, 1, "d")}
-	covered := []Period{period(2026, 1, "a"), period(2025, 12, "vanished")}
+	covered := []Period{period(2026, 1, "a"), period(2025, 12, "vanished"), period(2025, 11, "")} // nothing is left of the last
 	for name, tt := range map[string]struct {
 		since, before time.Time
 		want          map[string]string

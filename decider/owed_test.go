@@ -128,6 +128,21 @@ func TestALostWakeupIsMaterialized(t *testing.T) {
 	}
 }
 
+// N-3, C-9: a unit whose message died with its process is not waited for either, whatever the dispatch register did last.
+func TestALostUnitIsMaterializedAtOnce(t *testing.T) {
+	mark := published(1, tokenA)
+	mark.Transport = "nats"
+	for _, k := range []events.Kind{events.KindDispatch, events.KindFinalize} {
+		r := givenRegister(k, and(claimedRegister(), at(hour-second, mark))...)
+		d := Redrive{Now: t0.Add(hour), Countdown: minute, RedriveAfter: minute, CloserGone: true}
+		require.False(t, d.Materialize(k, r), k)
+		d.UnitLost = true
+		require.Equal(t, k == events.KindDispatch, d.Materialize(k, r), k)
+		d.CloserGone = false
+		require.False(t, d.Materialize(k, r), k)
+	}
+}
+
 // REC-12, B-6, C-5, C-9, C-11: a wakeup within the countdown is left alone, unless it is the net of a dispatch whose own
 // message died with its process while a free slot lets a unit in. Each condition alone keeps it.
 func TestACountdownIsNotWaitedForWhenItsDispatchDied(t *testing.T) {
@@ -137,8 +152,10 @@ func TestACountdownIsNotWaitedForWhenItsDispatchDied(t *testing.T) {
 		return and(claimedRegister(), at(hour-second, mark), at(hour-second, armed(2, after)))
 	}
 	died := Redrive{Now: t0.Add(hour), Countdown: minute, RedriveAfter: minute, CloserGone: true, Room: true}
-	full, alive := died, died
-	full.Room, alive.CloserGone = false, false
+	full, alive, unit := died, died, died
+	full.Room, alive.CloserGone, unit.UnitLost = false, false, true
+	aliveUnit := unit
+	aliveUnit.CloserGone = false
 	local := events.TransportLocal
 	for name, tt := range map[string]struct {
 		redrive Redrive
@@ -151,6 +168,8 @@ func TestACountdownIsNotWaitedForWhenItsDispatchDied(t *testing.T) {
 		"no slot is free":    {full, events.KindDispatch, net(hour+minute, local), false},
 		"its node is alive":  {alive, events.KindDispatch, net(hour+minute, local), false},
 		"a broker has it":    {died, events.KindDispatch, net(hour+minute, "nats"), false},
+		"a unit was lost":    {unit, events.KindDispatch, net(hour+minute, "nats"), true},
+		"but its node lives": {aliveUnit, events.KindDispatch, net(hour+minute, "nats"), false},
 		"it is due":          {died, events.KindDispatch, net(hour, local), false},
 		"another kind":       {died, events.KindFinalize, net(hour+minute, local), false},
 		"nothing was closed": {died, events.KindDispatch, []happening{at(0, armed(1, hour+minute))}, false},
@@ -171,4 +190,37 @@ func TestMaterializationMovesAFarWakeupEarlier(t *testing.T) {
 	after := givenRegister(events.KindDispatch, and(given, then(hour, got)...)...)
 	require.False(t, d.Materialize(events.KindDispatch, after))
 	require.Equal(t, 1, after.Current)
+}
+
+// C-9, C-11, REC-12, N-3: a message that died with its process is not waited for. Whatever the dispatch register was
+// doing last, a unit whose message is gone is dispatched again at once; and while a slot is free, no wakeup that is due
+// within the countdown stands for the one that was lost.
+func TestALostMessageIsNotWaitedFor(t *testing.T) {
+	now := t0.Add(hour)
+	inProcess := and(claimedRegister(), at(hour-second, published(1, tokenA)))
+	dropped := and(claimedRegister(), at(hour-second, events.OutboxDropped{N: 1, Token: tokenA}))
+	net := func(hs []happening) []happening { return and(hs, at(hour-second, armed(2, hour+minute-second))) }
+	for name, tt := range map[string]struct {
+		given               []happening
+		gone, unitLost, own bool // own: a free slot lets a unit in
+		want                bool
+	}{
+		"dropped last":                        {given: dropped, gone: true, want: false},
+		"dropped last, a unit is lost":        {given: dropped, gone: true, unitLost: true, want: true},
+		"a unit is lost, we closed since":     {given: dropped, unitLost: true, want: false},
+		"net within the countdown, no room":   {given: net(inProcess), gone: true, unitLost: true, want: false},
+		"net within the countdown, and room":  {given: net(inProcess), gone: true, own: true, want: true},
+		"the same, dropped last, a unit lost": {given: net(dropped), gone: true, unitLost: true, own: true, want: true},
+		"net and room, nobody is gone":        {given: net(inProcess), own: true, want: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Redrive{Now: now, Countdown: minute, RedriveAfter: minute, CloserGone: tt.gone, UnitLost: tt.unitLost, Room: tt.own}
+			require.Equal(t, tt.want, d.Materialize(events.KindDispatch, givenRegister(events.KindDispatch, tt.given...)))
+		})
+	}
+	due := and(inProcess, at(hour-second, armed(2, hour)))
+	d := Redrive{Now: now, Countdown: minute, RedriveAfter: minute, CloserGone: true, UnitLost: true, Room: true}
+	require.False(t, d.Materialize(events.KindDispatch, givenRegister(events.KindDispatch, due...)), "it is due already")
+	finalize := d.Materialize(events.KindFinalize, givenRegister(events.KindFinalize, dropped...))
+	require.False(t, finalize, "a lost unit is no obligation of finalize")
 }

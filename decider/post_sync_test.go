@@ -23,7 +23,7 @@ func started(target string) events.PostSyncStarted {
 	return events.PostSyncStarted{Generation: Generation(theRun), Target: target, MessageID: TargetMessageID(theRun, 1, target)}
 }
 
-// HP-2, K-4, K-8, SC-058: the effect of each target is taken once in the life of the run.
+// HP-2, K-4, K-8, SC-057, SC-058, SC-060: the effect of each target is taken once in the life of the run.
 func TestAnEffectIsTakenOncePerTarget(t *testing.T) {
 	require.Equal(t, []events.Event{started("activity")}, decide(t, givenRun(endedRun()...), start("activity")))
 	taken := endedRun(started("activity"))
@@ -85,6 +85,8 @@ func TestPostsAreKeptPerTarget(t *testing.T) {
 		{Target: "b", MessageID: TargetMessageID(theRun, 1, "b"), Status: PostStarted, At: t0.Add(second)},
 		{Target: "a", MessageID: "m", Status: PostFailed, Category: events.Timeout, Text: "x", At: t0.Add(second)},
 	}, after.Posts)
+	done := givenRun(endedRun(started("a"), events.PostSyncCompleted{Target: "a", MessageID: "m", Result: "3 rows"})...)
+	require.Equal(t, []Post{{Target: "a", MessageID: "m", Status: PostCompleted, At: t0.Add(second)}}, done.Posts)
 	_, taken := after.Post("c")
 	require.False(t, taken)
 	after.Posts = nil

@@ -41,7 +41,6 @@ type Register struct {
 	LastClosedAt     events.Micros
 	Transport        string
 	ClosedBy         events.NodeID // incarnation of the newest close
-	GoneLocal        int           // highest number closed in-process by an incarnation other than ClosedBy
 }
 
 // RegisterStatus is the state of a register (spec 4.2).
@@ -110,14 +109,10 @@ func (r Register) ClaimLive(now events.Micros) bool {
 	return r.Status == RegisterClaimed && r.Claim.ExpiresAt > now
 }
 
-// ClosedInProcess reports that wakeup n was closed by a publish to the in-process transport of an incarnation that is
-// gone, so that its message is gone too (N-3). gone says of ClosedBy whether it is gone; every earlier closer of an
-// exclusive store is.
-func (r Register) ClosedInProcess(n int, gone bool) bool {
-	if n <= 0 || n > r.Closed {
-		return false
-	}
-	return n <= r.GoneLocal || gone && r.Transport == events.TransportLocal
+// ClosedInProcess reports that the newest close was a publish to the in-process transport of an incarnation that is gone,
+// so that its message is gone too (N-3). gone says of ClosedBy whether it is gone.
+func (r Register) ClosedInProcess(gone bool) bool {
+	return gone && r.Closed > 0 && r.Transport == events.TransportLocal
 }
 
 func (r Register) evolve(env events.Envelope) Register {
@@ -189,9 +184,6 @@ func (r Register) dispatched(env events.Envelope, e events.OutboxDispatched) Reg
 
 // closed notes the close of n, and with it of every parked number below (K-1).
 func (r Register) closed(env events.Envelope, n int) Register {
-	if r.ClosedBy != env.Node && r.Transport == events.TransportLocal {
-		r.GoneLocal = r.Closed
-	}
 	if r.ClosedBy != env.Node {
 		r.Transport = ""
 	}

@@ -71,6 +71,17 @@ func TestWhatADispatchComesTo(t *testing.T) {
 			with(offering(under, 1, 8), func(d *Dispatch) { d.Later = t0.Add(hour) }), DispatchDispatched,
 			[]Command{dispatchOf(1), fanOut, armOf(events.KindDispatch, hour, events.ArmDeferred)},
 		},
+		"a retry is due exactly with the countdown": {
+			with(offering(under, 0, 8), func(d *Dispatch) { d.Later = t0.Add(minute) }), DispatchDeferred,
+			[]Command{armOf(events.KindDispatch, minute, events.ArmDeferred)},
+		},
+		"what was taken is not finalized": {
+			with(offering(under, 1, 8), func(d *Dispatch) { d.OpenUnits = 0 }), DispatchDispatched, []Command{dispatchOf(1), fanOut},
+		},
+		"nor what waits for a retry": {
+			with(offering(under, 0, 8), func(d *Dispatch) { d.OpenUnits, d.Later = 0, t0.Add(hour) }), DispatchDeferred,
+			[]Command{armOf(events.KindDispatch, hour, events.ArmDeferred)},
+		},
 		"units are in flight": {offering(under, 0, 8), DispatchWaiting, nil},
 		"nothing is open":     {with(offering(under, 0, 8), func(d *Dispatch) { d.OpenUnits = 0 }), DispatchFinalizing, []Command{armOf(events.KindFinalize, 0, events.ArmSettled)}},
 		"nothing is open, but this is a refill": {

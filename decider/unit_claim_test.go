@@ -35,7 +35,7 @@ func TestALeaseIsNeverLongerThanTheLifetime(t *testing.T) {
 	require.Equal(t, t0.Add(hour), got.LeaseEndsAt)
 }
 
-// U-5, HU-1, HU-9: each guard alone makes the unit not claimable. A duplicate message ends here.
+// U-5, HU-1, HU-9, SC-166 to SC-169: each guard alone makes the unit not claimable. A duplicate message ends here.
 func TestAUnitIsClaimedOnlyWhileItWaitsForAWorker(t *testing.T) {
 	for name, tt := range map[string]struct {
 		given  []happening
@@ -83,7 +83,7 @@ func TestASlotIsAskedForOnlyOnceTheUnitIsStale(t *testing.T) {
 	}
 }
 
-// N-5: a lease that was claimed over the API belongs to no incarnation, so no restart ends it.
+// N-5, SC-258: a lease that was claimed over the API belongs to no incarnation, so no restart ends it.
 func TestARemoteLeaseBelongsToNoIncarnation(t *testing.T) {
 	c := claim(second)
 	c.Remote = true

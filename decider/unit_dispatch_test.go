@@ -12,7 +12,7 @@ func dispatch(after events.Span) DispatchUnit {
 	return DispatchUnit{Unit: theUnit, At: t0.Add(after), RunOpen: true, Wakeup: 7, StaleAfter: staleAfter}
 }
 
-// U-2, U-3, U-4, U-18: which states may get a slot, and what the event says of it.
+// U-2, U-3, U-4, U-18, SC-131, SC-148: which states may get a slot, and what the event says of it.
 func TestDispatchGivesASlotToWhatMayHaveOne(t *testing.T) {
 	lost := dispatch(second)
 	lost.MessageGone = true
@@ -36,7 +36,8 @@ func TestDispatchGivesASlotToWhatMayHaveOne(t *testing.T) {
 	}
 }
 
-// U-2, U-3, U-4, U-18: each guard alone leaves the unit as it is, without an error: somebody was faster.
+// U-2, U-3, U-4, U-18, SC-128, SC-129, SC-131, SC-135, SC-148: each guard alone leaves the unit as it is, without an error:
+// somebody was faster.
 func TestDispatchLeavesAloneWhatMayNotHaveASlot(t *testing.T) {
 	ended := ended()
 	over := dispatch(0)
@@ -102,7 +103,7 @@ func neverStarted(after events.Span) FailNeverStarted {
 	}
 }
 
-// U-14: a unit that nobody ever claimed is given up exactly a day after its first dispatch, whatever the reclaims did.
+// U-14, SC-136: a unit that nobody ever claimed is given up exactly a day after its first dispatch, whatever the reclaims did.
 func TestAUnitThatNobodyEverClaimedIsGivenUp(t *testing.T) {
 	require.Equal(t, []events.Event{events.UnitFailed{
 		Category: events.NeverStarted, By: events.ByDispatch,

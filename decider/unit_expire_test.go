@@ -27,7 +27,7 @@ func TestALostWorkerFailsItsUnit(t *testing.T) {
 	}, decide(t, givenUnit(given...), expire(90*second)))
 }
 
-// U-11, SC-202: an eligible unit is tried again after the policy's backoff, with one more on the count.
+// U-11, SC-202, SC-203: an eligible unit is tried again after the policy's backoff, with one more on the count.
 func TestALostWorkerOfAnEligibleUnitIsARetry(t *testing.T) {
 	got := decide(t, givenUnit(running()...), expire(lease, Linear(1, minute)))
 	require.Equal(t, []events.Event{
@@ -42,7 +42,8 @@ func TestALostWorkerOfAnEligibleUnitIsARetry(t *testing.T) {
 	require.Equal(t, t0.Add(lease+minute), u.AvailableAt)
 }
 
-// CLK-1, REC-6, SC-200, SC-201, SC-210, SC-211: a lease is over exactly at its end; what was settled or renewed since is left alone.
+// CLK-1, REC-6, SC-200, SC-201, SC-209 to SC-211, SC-214: a lease is over exactly at its end; what was settled or renewed
+// since is left alone.
 func TestALeaseThatIsLiveIsLeftAlone(t *testing.T) {
 	renewed := and(running(), at(59*second, events.UnitLeaseRenewed{Attempt: 1, Token: tokenA, LeaseExpiresAt: t0.Add(119 * second)}))
 	over := expire(lease)

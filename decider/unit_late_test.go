@@ -125,6 +125,18 @@ func TestRepeatingAnAcceptedSettleIsNoLateResult(t *testing.T) {
 	}
 }
 
+// HU-9, U-16: only the tenth hand-back was accepted as a failure. Behind any other end a hand-back is late.
+func TestAHandBackIsNoRepetitionOfAnotherEnd(t *testing.T) {
+	failed := and(running(), then(second, decide(t, givenUnit(running()...), fail(second, events.Auth)))...)
+	nine := and(running()[:1], at(0, events.UnitRetryScheduled{Cause: events.HandedBack, AvailableAt: t0, HandBacks: 9}),
+		at(0, dispatched(2, 1, 2, events.DispatchRetry)), at(0, claimed(0, 1, tokenA)))
+	lost := and(nine, at(lease, events.UnitLeaseExpired{Attempt: 1}),
+		at(lease, events.UnitFailed{Attempt: 1, Category: events.WorkerLost, By: events.ByReconciler}))
+	for _, given := range [][]happening{failed, lost} {
+		require.Len(t, requireRefused(t, givenUnit(given...), handBack(2*minute), ErrLeaseLost), 1)
+	}
+}
+
 // U-19, HU-9: the answer of an attempt stays, also when a later attempt has been settled meanwhile.
 func TestAnAcceptedSettleCanBeRepeatedAfterTheNextAttempt(t *testing.T) {
 	first := handBack(10 * second)

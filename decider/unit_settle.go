@@ -52,7 +52,7 @@ func (u Unit) watermarks(now events.Micros, current []events.Watermark) []events
 }
 
 // FailUnit settles a unit badly (U-8), or schedules its next attempt if the run's frozen policy lists the category and
-// has a retry left (U-10).
+// has a retry left (U-10). A rate limit is no matter of a policy: its retry is a deferral, which has a budget (U-9).
 type FailUnit struct {
 	Unit     events.UnitID
 	At       events.Micros
@@ -75,7 +75,8 @@ func (c FailUnit) decide(s State) ([]events.Event, *Rejection) {
 		return u.late(c.Name(), c.Attempt, c.Token, OutcomeFailed, reason)
 	}
 	c.Category = reported(c.Category)
-	if p, ok := PolicyFor(c.Policies, u.Plan, c.Category); ok && u.categoryRetries(c.Category) < p.MaxRetries {
+	p, ok := PolicyFor(c.Policies, u.Plan, c.Category)
+	if ok && c.Category != events.RateLimit && u.categoryRetries(c.Category) < p.MaxRetries {
 		return []events.Event{events.UnitRetryScheduled{
 			Attempt: c.Attempt, Token: c.Token, Cause: c.Category, Text: c.Text, AvailableAt: c.At.Add(p.Backoff),
 			ExpiredLeaseRetries: u.ExpiredLeaseRetries, CategoryRetries: u.categoryRetries(c.Category) + 1, Result: c.Result,

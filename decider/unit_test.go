@@ -60,6 +60,55 @@ func TestASuccessForgetsTheTroubleBefore(t *testing.T) {
 	require.Equal(t, 1, u.ExpiredLeaseRetries, "its history stays")
 }
 
+// L-8: the views show what the fold keeps, so it keeps all that its events say, at each step of a unit that is tried twice.
+func TestTheUnitKeepsWhatItsEventsSay(t *testing.T) {
+	hs := []happening{at(-minute, thePlan)}
+	u := Unit{ID: theUnit, Plan: thePlan, Status: events.UnitIsPlanned, PlannedAt: t0.Add(-minute)}
+	require.Equal(t, u, givenUnit(hs...))
+
+	hs = and(hs, at(0, dispatched(1, 1, 1, events.DispatchPlanned)), at(second, claimed(second, 1, tokenA)),
+		at(30*second, events.UnitLeaseRenewed{Attempt: 1, Token: tokenA, LeaseExpiresAt: t0.Add(90 * second)}))
+	u.Status, u.Dispatches, u.AttemptDispatches, u.Wakeup = events.UnitIsRunning, 1, 1, 1
+	u.FirstDispatchedAt, u.LastDispatchedAt = t0, t0
+	u.Attempt, u.Claimed, u.ClaimedAt, u.LastRenewedAt = 1, 3, t0.Add(second), t0.Add(30*second)
+	u.Lease = Lease{Token: tokenA, ExpiresAt: t0.Add(90 * second), EndsAt: t0.Add(second + lifetime), Node: nodeA, Worker: "w"}
+	require.Equal(t, u, givenUnit(hs...))
+
+	hs = and(hs, at(40*second, events.UnitRetryScheduled{
+		Attempt: 1, Token: tokenA, Cause: events.Network, Text: "reset", AvailableAt: t0.Add(minute), ExpiredLeaseRetries: 1,
+		RateLimitDeferrals: 2, RateLimitFirstAt: t0, HandBacks: 3, CategoryRetries: 4,
+	}))
+	u.Status, u.Lease, u.AvailableAt, u.Category, u.Text = events.UnitIsRetrying, Lease{}, t0.Add(minute), events.Network, "reset"
+	u.ExpiredLeaseRetries, u.RateLimitDeferrals, u.RateLimitFirstAt, u.HandBacks = 1, 2, t0, 3
+	u.CategoryRetries = []CategoryRetry{{events.Network, 4}}
+	u.Settled = []Settlement{{1, tokenA, OutcomeFailed}}
+	require.Equal(t, u, givenUnit(hs...))
+	require.Equal(t, 7, u.Retries())
+
+	hs = and(hs, at(minute, dispatched(2, 2, 2, events.DispatchRetry)), at(2*minute, claimed(2*minute, 2, tokenB)))
+	u.Status, u.AvailableAt, u.Dispatches, u.Wakeup = events.UnitIsRunning, 0, 2, 2
+	u.FirstDispatchedAt, u.LastDispatchedAt = t0.Add(minute), t0.Add(minute)
+	u.Attempt, u.Claimed, u.ClaimedAt, u.LastRenewedAt = 2, 7, t0.Add(2*minute), 0
+	u.Lease = Lease{Token: tokenB, ExpiresAt: t0.Add(3 * minute), EndsAt: t0.Add(2*minute + lifetime), Node: nodeA, Worker: "w"}
+	require.Equal(t, u, givenUnit(hs...))
+
+	u.Lease, u.RateLimitDeferrals, u.RateLimitFirstAt, u.SettledAt = Lease{}, 0, 0, t0.Add(150*second)
+	good, bad, cancelled := u, u, u
+	result := events.Result{Rows: 9}
+	good.Status, good.Category, good.Text, good.Result, good.Duration = events.UnitHasSucceeded, "", "", result, 30*second
+	good.Settled = []Settlement{{1, tokenA, OutcomeFailed}, {2, tokenB, OutcomeSucceeded}}
+	require.Equal(t, good, givenUnit(and(hs, at(150*second, events.UnitSucceeded{
+		Attempt: 2, Token: tokenB, Result: result, Duration: 30 * second,
+	}))...))
+	bad.Status, bad.Category, bad.Text, bad.By, bad.Result = events.UnitHasFailed, events.Auth, "refused", events.ByWorker, result
+	bad.Settled = []Settlement{{1, tokenA, OutcomeFailed}, {2, tokenB, OutcomeFailed}}
+	require.Equal(t, bad, givenUnit(and(hs, at(150*second, events.UnitFailed{
+		Attempt: 2, Token: tokenB, Category: events.Auth, Text: "refused", By: events.ByWorker, Result: result,
+	}))...))
+	cancelled.Status, cancelled.By = events.UnitIsCancelled, events.ByOperator
+	require.Equal(t, cancelled, givenUnit(and(hs, at(150*second, events.UnitCancelled{Actor: "ada", Reason: "unit_cancelled"}))...))
+}
+
 // B-2: the slot of a unit counts against provider and cost class.
 func TestTheBucketOfAUnit(t *testing.T) {
 	require.Equal(t, events.Bucket("linear/medium"), givenUnit(at(0, thePlan)).Bucket())
@@ -67,6 +116,7 @@ func TestTheBucketOfAUnit(t *testing.T) {
 
 // U-20: category counts stay sorted, and an older state keeps its own.
 func TestCategoryCountsAreSortedAndCopied(t *testing.T) {
+	require.Empty(t, givenUnit(retrying()...).CategoryRetries, "a hand-back is no retry of a category")
 	old := []CategoryRetry{{"b", 1}, {"d", 1}}
 	for _, tt := range []struct {
 		add  CategoryRetry

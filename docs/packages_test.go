@@ -59,17 +59,9 @@ func packageDoc(t testing.TB, dir string) string {
 	return ""
 }
 
-// firstSentence without its "Package x is", so that a table reads well.
+// firstSentence without its "Package x" or "Package x is", so that a table reads well.
 func firstSentence(text string) string {
 	s := strings.TrimRight(new(doc.Package).Synopsis(text), ".:")
-	for _, verb := range []string{" is ", " holds ", " proves "} {
-		if before, after, ok := strings.Cut(s, verb); ok && strings.HasPrefix(before, "Package ") {
-			if verb != " is " {
-				return strings.TrimSpace(verb) + " " + after
-			}
-			return after
-		}
-	}
-	_, rest, _ := strings.Cut(s, " ") // Package, Command
-	return rest
+	words := strings.SplitN(s, " ", 3) // Package x …, Command x …
+	return strings.TrimPrefix(words[len(words)-1], "is ")
 }

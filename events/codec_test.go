@@ -201,6 +201,9 @@ func TestATypeIsRegisteredOnce(t *testing.T) {
 	other := twice
 	other.Type++
 	require.PanicsWithValue(t, "events: Parcel (number 60001) is registered twice", func() { newCodec(nil, twice, other) })
+	other = twice
+	other.Name = "Letter"
+	require.PanicsWithValue(t, "events: Letter (number 60000) is registered twice", func() { newCodec(nil, twice, other) })
 }
 
 // L-7: every upcaster belongs to a type and a step that exist, and every old schema has its steps.

@@ -62,7 +62,7 @@ func TestSpansAreMicroseconds(t *testing.T) {
 func TestAdditionStopsAtTheEndOfTime(t *testing.T) {
 	now := clock(8, 0, 0)
 	require.Equal(t, Micros(math.MaxInt64), now.Add(math.MaxInt64))
-	require.Equal(t, Micros(math.MinInt64), Micros(-now).Add(math.MinInt64))
+	require.Equal(t, Micros(math.MinInt64), (-now).Add(math.MinInt64))
 	require.Equal(t, Micros(math.MaxInt64), Micros(math.MaxInt64).Add(1))
 	require.Equal(t, Micros(math.MaxInt64-1), Micros(math.MaxInt64).Add(-1))
 }

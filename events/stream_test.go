@@ -77,7 +77,7 @@ func TestOnlyARegisterHasAnOwnerAndAKind(t *testing.T) {
 		require.Equal(t, k, kind)
 		require.Equal(t, [16]byte(runID), owner)
 	}
-	for _, id := range []StreamID{{}, RunStream(runID), NodeStream(nodeID), ScheduleStream("x"), AppStream("x")} {
+	for _, id := range []StreamID{{}, {family: 15}, {family: 21}, RunStream(runID), NodeStream(nodeID), ScheduleStream("x"), AppStream("x")} {
 		_, _, ok := id.Register()
 		require.False(t, ok, id.String())
 	}
@@ -106,6 +106,11 @@ func TestAnOccurrenceSplitsAtItsLastSlash(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "team/nightly", schedule)
 	require.Equal(t, "2026-10-25T02:30+01:00", civil)
+
+	schedule, civil, ok = OccurrenceStream("", "civil").Occurrence()
+	require.True(t, ok)
+	require.Empty(t, schedule)
+	require.Equal(t, "civil", civil)
 
 	_, _, ok = ScheduleStream("team/nightly").Occurrence()
 	require.False(t, ok)

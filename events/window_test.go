@@ -60,6 +60,11 @@ func TestAnEmptyWindowHoldsNoInstant(t *testing.T) {
 	require.True(t, NewWindow(noon, noon.Add(999*time.Nanosecond)).Empty(), "less than a microsecond is nothing")
 	require.False(t, NewWindow(noon, noon.Add(time.Microsecond)).Empty())
 	require.False(t, NewWindow(time.Time{}, noon).Empty())
+	require.False(t, Window{}.Empty())
+
+	require.True(t, Window{}.IsZero())
+	require.False(t, NewWindow(time.Time{}, noon).IsZero())
+	require.False(t, NewWindow(noon, time.Time{}).IsZero())
 }
 
 // W-8, glossary of alias: whole UTC periods have short names, any other window its two ends.
@@ -74,6 +79,12 @@ func TestWindowNames(t *testing.T) {
 		{"1970-01-01T00:00:00Z", "1970-02-01T00:00:00Z", "1970-01"},
 		{"2038-01-01T00:00:00Z", "2038-02-01T00:00:00Z", "2038-01"},
 		{"2026-03-02T00:00:00Z", "2026-03-04T00:00:00Z", "2026-03-02..2026-03-04"},
+		{"2026-03-01T00:00:00Z", "2027-03-01T00:00:00Z", "2026-03-01..2027-03-01"}, // a year, but not from its start
+		{"2026-01-01T06:00:00Z", "2027-01-01T06:00:00Z", "2026-01-01T06:00:00Z..2027-01-01T06:00:00Z"},
+		{"2026-01-01T00:00:00Z", "2026-12-31T00:00:00Z", "2026-01-01..2026-12-31"},
+		{"2026-03-15T00:00:00Z", "2026-04-15T00:00:00Z", "2026-03-15..2026-04-15"}, // a month, the same
+		{"2026-03-01T06:00:00Z", "2026-04-01T06:00:00Z", "2026-03-01T06:00:00Z..2026-04-01T06:00:00Z"},
+		{"2026-03-02T06:00:00Z", "2026-03-09T06:00:00Z", "2026-03-02T06:00:00Z..2026-03-09T06:00:00Z"},
 		{"2026-03-02T00:00:01Z", "2026-03-03T00:00:01Z", "2026-03-02T00:00:01Z..2026-03-03T00:00:01Z"},
 		{"2026-03-02T00:00:00Z", "2026-03-02T08:00:00.5Z", "2026-03-02..2026-03-02T08:00:00.5Z"},
 		{"2026-02-01T00:00:00.000001Z", "2026-03-01T00:00:00Z", "2026-02-01T00:00:00.000001Z..2026-03-01"},

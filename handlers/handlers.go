@@ -79,6 +79,7 @@ func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 		h.logger.Warn("bad message", "error", err)
 		return nil // it has no stream to write to, and no redelivery will help
 	}
+	//exhaustive:enforce
 	switch n.Kind {
 	case events.KindDispatch:
 		return h.dispatchSyncRun(ctx, n)
@@ -88,6 +89,7 @@ func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 		return h.finalizeSyncRun(ctx, n)
 	case events.KindPostSync:
 		return h.postSync(ctx, n)
+	case events.KindMessage: // an application's: this release has no consumer for it
 	}
 	h.e.CountBadMessage()
 	h.logger.Warn("message of an unknown kind", "kind", n.Kind, "message", m.UUID) // K-7

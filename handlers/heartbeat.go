@@ -43,13 +43,17 @@ func newHeartbeat(e *towline.Engine) *heartbeat {
 	return &heartbeat{e: e, held: map[events.UnitID]*held{}, wake: make(chan struct{}, 1), start: time.Now()}
 }
 
-// hold begins to renew a lease. The context it returns ends when the lease is lost, when its lifetime ends, and when
-// release is called, which must be.
-func (b *heartbeat) hold(ctx context.Context, l towline.Lease) (context.Context, func()) {
+// hold begins to renew a lease that was asked for at a time: all of its times are counted from before the request, so
+// that it never ends later here than in the log. The context it returns ends when the lease is lost, when its lifetime
+// ends, and when release is called, which must be.
+//
+// The lifetime ends a third of a lease early: the settle of a unit that ran out of time must still find its lease.
+func (b *heartbeat) hold(ctx context.Context, l towline.Lease, asked time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	lifetime := time.AfterFunc(l.Lifetime, func() { cancel(errLifetime) })
+	since := time.Since(asked)
+	lifetime := time.AfterFunc(l.Lifetime-l.RenewEvery-since, func() { cancel(errLifetime) })
 	h := &held{lease: l, every: l.RenewEvery, cancel: cancel}
-	h.ends = time.AfterFunc(l.ExpiresIn, func() { cancel(errLeaseEnded) })
+	h.ends = time.AfterFunc(l.ExpiresIn-since, func() { cancel(errLeaseEnded) })
 	b.mu.Lock()
 	h.due = b.tick(h)
 	b.held[l.Unit.Unit] = h
@@ -61,12 +65,17 @@ func (b *heartbeat) hold(ctx context.Context, l towline.Lease) (context.Context,
 	return ctx, func() {
 		lifetime.Stop()
 		h.ends.Stop()
-		b.mu.Lock()
-		if b.held[l.Unit.Unit] == h {
-			delete(b.held, l.Unit.Unit)
-		}
-		b.mu.Unlock()
+		b.drop(h)
 		cancel(nil)
+	}
+}
+
+// drop ends the renewals of a lease.
+func (b *heartbeat) drop(h *held) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if unit := h.lease.Unit.Unit; b.held[unit] == h {
+		delete(b.held, unit)
 	}
 }
 
@@ -115,7 +124,7 @@ func (b *heartbeat) renewDue(ctx context.Context) {
 	if len(due) == 0 {
 		return
 	}
-	sent := time.Now() // the lease is counted from before the request, so it never ends later here than in the log
+	asked := time.Now()
 	lost, err := b.e.RenewAll(ctx, leases)
 	if err != nil {
 		b.e.Logger().Warn("leases were not renewed", "leases", len(due), "error", err)
@@ -123,10 +132,11 @@ func (b *heartbeat) renewDue(ctx context.Context) {
 	}
 	for i, h := range due {
 		if lost[i] != nil {
+			b.drop(h)
 			h.cancel(lost[i])
 			continue
 		}
-		h.ends.Reset(time.Until(sent.Add(b.e.Knobs().Lease)))
+		h.ends.Reset(time.Until(asked.Add(leases[i].ExpiresIn)))
 	}
 }
 

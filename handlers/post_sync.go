@@ -22,15 +22,23 @@ func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
 	if !taken {
 		return nil
 	}
-	if err := h.effect(ctx, post); err != nil {
-		h.logger.Error("post_sync failed", "run", n.Run, "target", n.Target, "error", towline.CleanText(err.Error(), h.e.Knobs().ErrorMaxBytes))
-		category := events.SinkError
-		if errors.Is(err, errUnconfigured) {
-			category = events.Configuration
-		}
-		return h.e.FailPost(ctx, post, category, err.Error())
+	err = h.effect(ctx, post)
+	if err == nil {
+		return h.record(func() error { return h.e.CompletePost(ctx, post, "") })
 	}
-	return h.e.CompletePost(ctx, post, "")
+	text := towline.CleanText(err.Error(), h.e.Knobs().ErrorMaxBytes)
+	h.logger.Error("post_sync failed", "run", n.Run, "target", n.Target, "error", text)
+	category := events.SinkError
+	if errors.Is(err, errUnconfigured) {
+		category = events.Configuration
+	}
+	return h.record(func() error { return h.e.FailPost(ctx, post, category, text) })
+}
+
+// record says how an effect ended. It does not run a second time, so this is repeated for as long as a lease would last;
+// behind that the effect stays unconfirmed (HP-4).
+func (h *Handlers) record(write func() error) error {
+	return h.again(write(), h.e.Knobs().Lease, write)
 }
 
 var errUnconfigured = errors.New("not configured here")

@@ -19,11 +19,15 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 	if err != nil {
 		return fmt.Errorf("unit %s: %w", n.Unit, err)
 	}
-	lease, err := turn.lease, turn.err
-	if !turn.claimed {
-		lease, err = h.e.Claim(ctx, n.Unit, towline.Worker{Name: h.c.Name})
+	if !turn.claimed && h.intake.Err() != nil { // its slot came with the end of the intake
+		h.slots.leave()
+		return fmt.Errorf("unit %s: %w", n.Unit, context.Cause(h.intake))
 	}
-	switch {
+	if !turn.claimed {
+		turn.asked = time.Now()
+		turn.lease, turn.err = h.e.Claim(ctx, n.Unit, towline.Worker{Name: h.c.Name})
+	}
+	switch err := turn.err; {
 	case errors.Is(err, towline.ErrNotClaimable), errors.Is(err, towline.ErrTooEarly):
 		h.slots.leave()
 		h.e.CountAbsorbed()
@@ -33,16 +37,22 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 		h.slots.leave()
 		return fmt.Errorf("claim unit %s: %w", n.Unit, err)
 	}
-	h.settle(ctx, lease, h.work(lease))
+	h.settle(ctx, turn.lease, h.work(turn.lease, turn.asked))
 	return nil
 }
 
-// work runs the provider under the lease and says how the attempt ended. No transaction is open meanwhile (L-10).
-func (h *Handlers) work(l towline.Lease) towline.Settle {
-	ctx, release := h.beat.hold(h.life, l)
+// work runs the provider under the lease and says how the attempt ended; nil leaves it to recovery (N-6). No transaction
+// is open meanwhile (L-10).
+func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
+	ctx, release := h.beat.hold(h.life, l, asked)
 	defer release()
 	h.progress.begin(l)
 	defer h.progress.end(l.Unit.Unit)
+	defer func() { // of a sink: a panic of the provider is caught where it is called
+		if v := recover(); v != nil {
+			end = towline.Failed{Category: events.SinkError, Text: fmt.Sprintf("panic: %v", v)}
+		}
+	}()
 
 	ports, ok := h.c.Ports[l.Sync]
 	if !ok {
@@ -53,11 +63,7 @@ func (h *Handlers) work(l towline.Lease) towline.Settle {
 	if err != nil {
 		return h.failed(ctx, ports.Sink, nil, sinkError(err))
 	}
-	defer func() {
-		if err := writer.Abort(); err != nil {
-			h.logger.Warn("abort", "unit", l.Unit.Unit, "error", err)
-		}
-	}()
+	defer h.abort(writer, l)
 	result, err := h.sync(ctx, ports.Provider, u, writer)
 	if err == nil {
 		err = commit(ctx, writer)
@@ -74,14 +80,29 @@ func (h *Handlers) work(l towline.Lease) towline.Settle {
 	return towline.Completed{Result: result}
 }
 
-// sync calls the provider. A panic in it is a failure like any other (HU-6).
+// sync calls the provider, unless the lease is lost already. A panic in it is a failure like any other (HU-6).
 func (h *Handlers) sync(ctx context.Context, p provider.Provider, u provider.Unit, w sink.Writer) (r provider.Result, err error) {
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = provider.Fail(events.ProviderError, fmt.Errorf("panic: %v", v))
 		}
 	}()
 	return p.Sync(ctx, u, &guarded{Writer: w, h: h, unit: u.ID})
+}
+
+// abort clears up behind an attempt. What it cannot clear up does not change how the attempt ended.
+func (h *Handlers) abort(w sink.Writer, l towline.Lease) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.logger.Warn("abort", "unit", l.Unit.Unit, "panic", v)
+		}
+	}()
+	if err := w.Abort(); err != nil {
+		h.logger.Warn("abort", "unit", l.Unit.Unit, "error", err)
+	}
 }
 
 // commit makes the attempt visible, unless its lease is lost already (HU-5).
@@ -93,7 +114,8 @@ func commit(ctx context.Context, w sink.Writer) error {
 }
 
 // failed says how an attempt that brought an error ends. What our own stop ended is handed back, if its sink would
-// refuse a late write and has taken nothing of this attempt, or if the provider says that it stopped cleanly (U-16).
+// refuse a late write and has taken nothing of this attempt, or if the provider says that it stopped cleanly (U-16);
+// else it is left to recovery, which alone knows whether the unit may be tried again (N-6).
 func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer, err error) towline.Settle {
 	cause := context.Cause(ctx)
 	stopping := errors.Is(cause, errStopping)
@@ -103,6 +125,8 @@ func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer
 		return towline.HandedBack{Reason: "the provider stopped cleanly"}
 	case stopping && untouched && fenced(opener):
 		return towline.HandedBack{Reason: "the process was stopped"}
+	case stopping:
+		return nil
 	case errors.Is(cause, errLifetime):
 		return towline.Failed{Category: events.Timeout, Text: errLifetime.Error()}
 	}
@@ -115,20 +139,30 @@ func fenced(o sink.Opener) bool {
 }
 
 // settle ends the attempt. If the store cannot take it, it is tried again until the lease ends, and then left to the
-// expiry of the lease (HU-7). The slot goes to the next in line, whose claim shares the transaction.
+// expiry of the lease (HU-7). The slot goes to the next in line, whose claim shares the transaction; behind the end of
+// the intake nothing more is claimed.
 func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle) {
-	next := h.slots.next()
+	if s == nil {
+		h.slots.leave()
+		h.logger.Info("stopped in the middle, left to recovery", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt)
+		return
+	}
+	var next *ticket
+	if h.intake.Err() == nil {
+		next = h.slots.next()
+	}
 	var err error
 	if next != nil {
-		var lease towline.Lease
 		var claimed error
-		lease, err, claimed = h.e.SettleAndClaim(ctx, l, s, next.unit, towline.Worker{Name: h.c.Name})
-		next.turn <- turn{claimed: true, lease: lease, err: claimed}
+		t := turn{claimed: true, asked: time.Now()}
+		t.lease, err, claimed = h.e.SettleAndClaim(ctx, l, s, next.unit, towline.Worker{Name: h.c.Name})
+		t.err = claimed
+		next.turn <- t
 	} else {
 		err = h.e.Settle(ctx, l, s)
 		h.slots.leave()
 	}
-	err = h.again(ctx, l, s, err)
+	err = h.again(err, l.RenewEvery*leaseThirds, func() error { return h.e.Settle(ctx, l, s) })
 	switch {
 	case errors.Is(err, towline.ErrLeaseLost):
 		h.logger.Warn("late result, refused", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "reason", err)
@@ -140,18 +174,22 @@ func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle
 	}
 }
 
-func (h *Handlers) again(ctx context.Context, l towline.Lease, s towline.Settle, err error) error {
+// leaseThirds: a lease is three times as long as the time between two renewals.
+const leaseThirds = 3
+
+// again repeats a write while the store cannot take it, for so long at most, and once more when the process ends.
+func (h *Handlers) again(err error, most time.Duration, write func() error) error {
 	const pause = 200 * time.Millisecond
-	deadline := time.Now().Add(h.e.Knobs().Lease)
+	deadline := time.Now().Add(most)
 	for errors.Is(err, towline.ErrUnavailable) && time.Now().Before(deadline) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-h.life.Done():
 			timer.Stop()
-			return h.e.Settle(ctx, l, s) // once more, then the process ends
+			return write()
 		}
-		err = h.e.Settle(ctx, l, s)
+		err = write()
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
@@ -27,14 +28,19 @@ type ticket struct {
 // turn is a worker's slot, with the claim that its last holder has made for the next.
 type turn struct {
 	claimed bool // lease and err say what became of the claim
+	asked   time.Time
 	lease   towline.Lease
 	err     error
 }
 
 func newSlots(n int) *slots { return &slots{free: n} }
 
-// enter waits for a slot. Who gets one must leave or hand over. When ctx ends first, nothing is held.
+// enter waits for a slot. Who gets one must leave or hand over. When ctx ends first, nothing is held; when it has ended
+// already, no free slot is taken either.
 func (s *slots) enter(ctx context.Context, unit events.UnitID) (turn, error) {
+	if ctx.Err() != nil {
+		return turn{}, context.Cause(ctx)
+	}
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--

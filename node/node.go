@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -36,6 +37,9 @@ type Node struct {
 	handlers *handlers.Handlers
 	bus      *local.Bus
 	logger   *slog.Logger
+
+	closing sync.Once
+	closed  error
 }
 
 // Open opens the store, made if missing, and starts an incarnation on it. What a crash left behind has been decided when
@@ -167,7 +171,7 @@ func (n *Node) consumers() (*message.Router, error) {
 	if n.workers() < 0 {
 		return nil, nil
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout}, transport.Logger(n.logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: n.grace() + obeyTimeout}, transport.Logger(n.logger))
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
@@ -181,14 +185,16 @@ func (n *Node) consumers() (*message.Router, error) {
 }
 
 const (
-	engineLanes  = 8 // messages of one engine kind in work at once
-	closeTimeout = time.Minute
+	engineLanes = 8                // messages of one engine kind in work at once
+	obeyTimeout = 10 * time.Second // for a provider to stop when its grace is over; one that does not is left behind
 )
+
+func (n *Node) grace() time.Duration { return max(n.engine.Knobs().ShutdownGrace, 0) }
 
 // stopWork ends the intake and gives running units their grace.
 func (n *Node) stopWork(router *message.Router) {
 	n.handlers.Drain()
-	grace := time.AfterFunc(max(n.engine.Knobs().ShutdownGrace, 0), n.handlers.Stop)
+	grace := time.AfterFunc(n.grace(), n.handlers.Stop)
 	defer grace.Stop()
 	if router == nil {
 		return
@@ -199,8 +205,14 @@ func (n *Node) stopWork(router *message.Router) {
 	n.handlers.Stop()
 }
 
-// Close writes NodeStopped and closes the store. Run does it; a program that never runs the node calls it itself.
+// Close writes NodeStopped and closes the store. Run does it; a program that never runs the node calls it itself. A
+// second Close returns what the first did.
 func (n *Node) Close() error {
+	n.closing.Do(func() { n.closed = n.shut() })
+	return n.closed
+}
+
+func (n *Node) shut() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_ = n.bus.Close() // it cannot fail

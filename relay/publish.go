@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,34 +41,53 @@ func (o outgoing) message() (*message.Message, error) { return o.notice.Message(
 func (w *wakeup) markFirst() bool { return w.delivery.Order == events.MarkFirst }
 
 // publishDue claims what is due, publishes it and settles the claims, batch by batch, until nothing is due. A batch that
-// could not be claimed is no reason to publish: nothing is published without a committed claim (I-16).
+// could not be claimed is no reason to publish: nothing is published without a committed claim (I-16). A wakeup that
+// cannot be claimed is left out of the step and reported, and those behind it go on (O-19).
 func (r *Relay) publishDue(ctx context.Context, report *Report) error {
-	k := r.e.Knobs()
-	for ctx.Err() == nil {
-		var due []projections.Key
-		err := r.e.View(ctx, func(v projections.View) (err error) {
-			due, err = v.Due(r.e.Now(), k.RelayBatch)
-			return err
-		})
+	bad := map[projections.Key]bool{}
+	for ctx.Err() == nil && len(bad) < r.e.Knobs().RelayBatch {
+		due, err := r.due(ctx, bad)
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		started := r.e.Now() // before the claim commits: what is left of it is never overestimated
-		batch, dropped, err := r.claim(ctx, due)
-		if err != nil {
-			return err
-		}
+		started, known := r.e.Now(), len(bad) // before the claim commits: what is left of it is never overestimated
+		batch, dropped, claimed := r.claimAll(ctx, due, bad)
 		report.Claimed += len(batch) + dropped
 		report.Dropped += dropped
+		report.fail("claim", claimed)
 		r.publish(ctx, batch, started)
-		if err := r.settle(ctx, batch, report); err != nil {
+		if err := r.settle(ctx, batch, report); err != nil || errors.Is(claimed, towline.ErrUnavailable) {
 			return err
 		}
-		if len(batch)+dropped == 0 || !allMoved(batch) {
+		if len(batch)+dropped+len(bad)-known == 0 || !allMoved(batch) {
 			return nil // another relay took them, or the publisher refuses: the next step tries again
 		}
 	}
 	return nil
+}
+
+// due is the next batch, without what is known to be bad.
+func (r *Relay) due(ctx context.Context, bad map[projections.Key]bool) (due []projections.Key, err error) {
+	err = r.e.View(ctx, func(v projections.View) (err error) {
+		due, err = v.Due(r.e.Now(), r.e.Knobs().RelayBatch+len(bad))
+		return err
+	})
+	return slices.DeleteFunc(due, func(k projections.Key) bool { return bad[k] }), err
+}
+
+// claimAll claims a batch, and what of it can be claimed if it cannot be as a whole. The rest enters bad.
+func (r *Relay) claimAll(ctx context.Context, due []projections.Key, bad map[projections.Key]bool) (batch []*wakeup, dropped int, err error) {
+	err = towline.Apart(ctx, due, projections.Key.String, func(keys []projections.Key) error {
+		claimed, gone, err := r.claim(ctx, keys)
+		switch {
+		case err == nil:
+			batch, dropped = append(batch, claimed...), dropped+gone
+		case len(keys) == 1:
+			bad[keys[0]] = true
+		}
+		return err
+	})
+	return batch, dropped, err
 }
 
 // allMoved reports that no wakeup of the batch comes back at once.

@@ -29,8 +29,17 @@ type Relay struct {
 	health  health
 }
 
-// Routes names the publisher of each kind.
+// Routes names the publisher of each kind. It has one for every kind of the delivery table.
 type Routes func(events.Kind) transport.Publisher
+
+func (r Routes) check() error {
+	for _, d := range decider.Deliveries {
+		if r(d.Kind) == nil {
+			return fmt.Errorf("routes: no publisher for %s", d.Kind)
+		}
+	}
+	return nil
+}
 
 // carrier hands one enveloped message to Watermill's forwarder and returns when it is settled.
 type carrier interface {
@@ -94,8 +103,9 @@ func (r *Relay) Step(ctx context.Context) Report {
 }
 
 func (r *Relay) relay(ctx context.Context, report *Report) {
-	n, err := r.e.ReleaseClaims(ctx)
-	report.Released += n
+	dead, err := r.e.ReleaseClaims(ctx)
+	report.Released += dead.Claims
+	report.Unknown += dead.Unknown
 	report.fail("release dead claims", err)
 	report.fail("publish", r.publishDue(ctx, report))
 	report.fail("look for the next due time", r.e.View(ctx, func(v projections.View) (err error) {
@@ -124,6 +134,7 @@ func (r *Relay) held(ctx context.Context, report *Report) error {
 // expire decides units whose lease has ended (REC-5, REC-6).
 func (r *Relay) expire(ctx context.Context, report *Report) error {
 	k := r.e.Knobs()
+	var errs []error
 	for decided := 0; decided < k.RepairLimit; {
 		limit := min(k.RepairLimit-decided, k.Page)
 		var page []projections.LeaseCursor
@@ -132,24 +143,25 @@ func (r *Relay) expire(ctx context.Context, report *Report) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 		if len(page) == 0 {
 			r.cursors.leases = projections.LeaseCursor{} // the scan has come to its end; the next begins anew
-			return nil
+			return errors.Join(errs...)
 		}
 		expired, err := r.e.ExpireLeases(ctx, page)
 		report.ExpiredFailed += expired.Failed
 		report.ExpiredRetried += expired.Retried
 		report.ExpiredExhausted += expired.Exhausted
 		decided += len(page)
-		r.cursors.leases = page[len(page)-1]
-		if err != nil {
-			return err
+		if errors.Is(err, towline.ErrUnavailable) || ctx.Err() != nil {
+			return err // the cursor stays: nothing of the page was decided
 		}
+		r.cursors.leases = page[len(page)-1]
+		errs = append(errs, err)
 	}
 	report.ScanTruncated = true
-	return nil
+	return errors.Join(errs...)
 }
 
 // redrive is what the materialization knows of time.

@@ -16,6 +16,9 @@ import (
 
 // New makes the relay of a process. Run drives it; a publish needs Run, because the forwarder's router is part of it.
 func New(e *towline.Engine, routes Routes) (*Runner, error) {
+	if err := routes.check(); err != nil {
+		return nil, err
+	}
 	sub := newSubscriber()
 	router, err := newForwarder(sub, routes, transport.Logger(e.Logger()))
 	if err != nil {
@@ -29,6 +32,9 @@ func New(e *towline.Engine, routes Routes) (*Runner, error) {
 // Synchronous makes a relay without goroutines: Pass and Step call the forwarder's handler themselves. It is the same
 // carrier without the router's loop, for tests and simulations.
 func Synchronous(e *towline.Engine, routes Routes) (*Relay, error) {
+	if err := routes.check(); err != nil {
+		return nil, err
+	}
 	router, err := newForwarder(newSubscriber(), routes, watermill.NopLogger{})
 	if err != nil {
 		return nil, err
@@ -105,7 +111,7 @@ func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report
 	report := round(ctx)
 	if err := report.Err(); err != nil && ctx.Err() == nil {
 		r.complain(err)
-		return events.Earliest(report.NextDue, r.e.Now().Add(events.SpanOf(retryFailedRound)))
+		return r.e.Now().Add(events.SpanOf(retryFailedRound)) // not at what is due: it is what has failed
 	}
 	r.health.lastSuccess = r.e.Now().Time()
 	if report.Changed() == 0 && report.NextDue != 0 && report.NextDue <= r.e.Now() {

@@ -70,7 +70,7 @@ func (w *Writer) run() {
 }
 
 // letOthersRun puts the callers that were just answered ahead of the writer, so that their next transactions join the
-// next commit. Otherwise every second group is a straggler's: 34 transactions a commit instead of 57, of 64 callers.
+// next commit. Otherwise every second group is a straggler's: 34 transactions a commit instead of 62, of 64 callers.
 //
 // A goroutine that is started goes to the front of its processor's queue and pushes who was there to the back. So the
 // second one here puts the first behind all callers, and the first wakes the writer. It is only a matter of order;

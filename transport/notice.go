@@ -44,19 +44,23 @@ func (n Notice) Message(id string) (*message.Message, error) {
 	return m, nil
 }
 
-// ParseNotice reads a notice. Ids are parsed here, once; an error means that no redelivery will ever help.
+// ParseNotice reads a notice. Ids are parsed here, once; an error means that no redelivery will ever help. Its text is
+// short, whatever was sent.
 func ParseNotice(m *message.Message) (Notice, error) {
 	var n Notice
 	if err := json.Unmarshal(m.Payload, &n); err != nil {
-		return n, fmt.Errorf("message %q: %w", m.UUID, err)
+		return n, fmt.Errorf("message %.64q: %w", m.UUID, err)
 	}
+	var missing string
 	switch {
 	case n.Kind == "":
-		return n, fmt.Errorf("message %q: kind is missing", m.UUID)
+		missing = "kind"
 	case n.Run.IsZero():
-		return n, fmt.Errorf("message %q: run_id is missing", m.UUID)
+		missing = "run_id"
 	case n.Kind == events.KindUnit && n.Unit.IsZero():
-		return n, fmt.Errorf("message %q: unit_id is missing", m.UUID)
+		missing = "unit_id"
+	default:
+		return n, nil
 	}
-	return n, nil
+	return n, fmt.Errorf("message %.64q: %s is missing", m.UUID, missing)
 }

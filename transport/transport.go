@@ -160,7 +160,10 @@ func send(ctx context.Context, p Publisher, topic string, m *message.Message) (r
 			r = Unknown(fmt.Errorf("panic: %v", v))
 		}
 	}()
-	return p.Send(ctx, topic, m)
+	if r = p.Send(ctx, topic, m); r.Outcome == "" {
+		return Unknown(errors.New("the publisher gave no receipt"))
+	}
+	return r
 }
 
 func (toWatermill) Close() error { return nil }

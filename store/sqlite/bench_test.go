@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -107,7 +106,7 @@ func BenchmarkReadLog(b *testing.B) {
 		}))
 	}
 	if read%total != 0 {
-		b.Fatal(fmt.Sprintf("read %d events, want a multiple of %d", read, total))
+		b.Fatalf("read %d events, want a multiple of %d", read, total)
 	}
 	b.ReportMetric(float64(read)/b.Elapsed().Seconds(), "events/s")
 }

@@ -11,6 +11,7 @@ type buffer struct {
 
 type pending struct {
 	events.Envelope
+	key    []byte // of the stream
 	record events.Record
 	node   events.Position // where its node started; 0: none
 	before int             // index of the row before it in the same stream; -1: none

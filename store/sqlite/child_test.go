@@ -24,11 +24,11 @@ import (
 const roleVariable = "TOWLINE_SQLITE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	role, path := os.Getenv(roleVariable), ""
-	if role == "" {
+	given := os.Getenv(roleVariable)
+	if given == "" {
 		os.Exit(m.Run())
 	}
-	role, path, _ = strings.Cut(role, " ")
+	role, path, _ := strings.Cut(given, " ")
 	if err := roles[role](path); err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

@@ -7,6 +7,7 @@ import (
 	modernc "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -54,4 +55,12 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	return err
+}
+
+// doing says what was being done when err came. An event that cannot be read says enough itself.
+func doing(err error, format string, args ...any) error {
+	if _, ok := errors.AsType[*events.DecodeError](err); ok || err == nil {
+		return err
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
 }

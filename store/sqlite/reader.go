@@ -29,11 +29,11 @@ type reader struct {
 	ctx      context.Context
 	scanning bool // the rows of a Query are open
 
-	mu     sync.Mutex // held by whatever uses session
-	age    context.Context
-	stop   func() // ends age, and the wait for its end
-	open   *session
-	closed error // why there is no session any more
+	mu      sync.Mutex // held by whatever uses session
+	session *session   // with the snapshot; nil: none yet, or none any more
+	age     context.Context
+	stop    func() // ends age, and the wait for its end
+	closed  error  // why there is no snapshot any more
 }
 
 // Read runs fn on one snapshot, which may get 5 seconds old; a query that runs then is interrupted, and every later
@@ -41,7 +41,7 @@ type reader struct {
 func (s *Store) Read(ctx context.Context, fn func(store.Reader) error) error {
 	ctx, cancel := s.whileOpen(ctx)
 	defer cancel()
-	if s.open.Err() != nil {
+	if s.alive.Err() != nil {
 		return store.ErrClosed
 	}
 	if ctx.Err() != nil {
@@ -53,29 +53,26 @@ func (s *Store) Read(ctx context.Context, fn func(store.Reader) error) error {
 }
 
 // snapshot runs fn on the session that holds the snapshot.
-func (r *reader) snapshot(doing string, fn func(querier, *session) error) error {
+func (r *reader) snapshot(fn func(querier, *session) error) error {
 	if r.scanning {
 		panic("sqlite: a reader is used while the rows of its query are open")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.begin(); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	err := fn(func(scan func(store.Row) error, query string, args ...any) error {
-		return r.open.query(r.age, scan, query, args...)
-	}, r.open)
-	if err != nil && r.age.Err() != nil {
-		err = cause(r.age) // the driver only knows that it was interrupted
-	}
-	if _, ok := errors.AsType[*events.DecodeError](err); ok || err == nil {
 		return err
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	err := fn(func(scan func(store.Row) error, query string, args ...any) error {
+		return r.session.query(r.age, scan, query, args...)
+	}, r.session)
+	if err != nil && r.age.Err() != nil {
+		return cause(r.age) // the driver only knows that it was interrupted
+	}
+	return err
 }
 
 func (r *reader) begin() error {
-	if r.closed != nil || r.open != nil {
+	if r.closed != nil || r.session != nil {
 		return r.closed
 	}
 	session, err := r.s.readers.take(r.ctx)
@@ -88,7 +85,7 @@ func (r *reader) begin() error {
 	}
 	age, cancel := context.WithTimeoutCause(r.ctx, r.s.maxReadAge, errReadTooLong)
 	forget := context.AfterFunc(age, func() { r.close(cause(age)) })
-	r.open, r.age, r.stop = session, age, func() { forget(); cancel() }
+	r.session, r.age, r.stop = session, age, func() { forget(); cancel() }
 	return nil
 }
 
@@ -99,20 +96,20 @@ func (r *reader) close(why error) {
 	if r.closed == nil {
 		r.closed = why
 	}
-	if r.open != nil {
+	if r.session != nil {
 		r.stop()
-		r.s.readers.give(r.open, r.open.exec("ROLLBACK") == nil)
-		r.open = nil
+		r.s.readers.give(r.session, r.session.exec("ROLLBACK") == nil)
+		r.session = nil
 	}
 }
 
 // Stream is the whole history of a stream in the snapshot.
 func (r *reader) Stream(id events.StreamID) (out []events.Envelope, err error) {
-	return out, r.snapshot("read stream "+id.String(), func(q querier, _ *session) (err error) {
-		const usual = 8
-		out, err = q.read(&r.s.nodes, usual, selectStream, id.Key())
+	err = r.snapshot(func(q querier, _ *session) (err error) {
+		out, err = q.read(&r.s.nodes, usualStream, selectStream, id.Key())
 		return err
 	})
+	return out, doing(err, "read stream %s", id)
 }
 
 // After is one page of the log in the snapshot.
@@ -120,29 +117,31 @@ func (r *reader) After(p events.Position, limit int) (out []events.Envelope, err
 	if limit <= 0 {
 		return nil, nil
 	}
-	return out, r.snapshot("read the log", func(q querier, _ *session) (err error) {
+	err = r.snapshot(func(q querier, _ *session) (err error) {
 		out, err = q.read(&r.s.nodes, min(limit, logPage), selectAfter, p, limit)
 		return err
 	})
+	return out, doing(err, "read the log")
 }
 
 // Head is the newest event of the snapshot.
 func (r *reader) Head() (events.Position, events.Micros, error) {
 	var h head
-	err := r.snapshot("read the head of the log", func(q querier, _ *session) (err error) {
+	err := r.snapshot(func(q querier, _ *session) (err error) {
 		h, err = q.head()
 		return err
 	})
-	return h.position, h.at, err
+	return h.position, h.at, doing(err, "read the head of the log")
 }
 
 // Query reads only; a statement that changes something is refused.
 func (r *reader) Query(scan func(store.Row) error, query string, args ...any) error {
-	return r.snapshot("query", func(_ querier, s *session) error {
+	err := r.snapshot(func(_ querier, s *session) error {
 		r.scanning = true
 		defer func() { r.scanning = false }()
 		return s.queryLent(r.age, scan, query, args...)
 	})
+	return doing(err, "query")
 }
 
 // Log reads the log as it is when each page is read, up to the end that it finds; it is not bound to the snapshot, nor
@@ -217,7 +216,7 @@ func (s *Store) page(ctx context.Context) querier {
 // whileOpen is ctx, and ends when the store closes.
 func (s *Store) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.open, func() { cancel(store.ErrClosed) })
+	stop := context.AfterFunc(s.alive, func() { cancel(store.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 

@@ -19,6 +19,9 @@ const (
 	selectName   = `SELECT stream FROM events WHERE position = $1`
 )
 
+// usualStream is how many events most streams have at most.
+const usualStream = 8
+
 // querier runs a query on a connection of the writer or of a reader.
 type querier func(scan func(store.Row) error, query string, args ...any) error
 

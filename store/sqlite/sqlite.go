@@ -35,7 +35,7 @@ type Store struct {
 	nodes   nodeNames
 	app     *sql.DB
 
-	open  context.Context // ends with Close
+	alive context.Context // ends with Close
 	end   context.CancelFunc
 	close func() error
 }
@@ -89,7 +89,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if s.lock, err = lockForLife(path, o.Shared); err != nil {
 		return nil, err
 	}
-	s.open, s.end = context.WithCancel(context.Background())
+	s.alive, s.end = context.WithCancel(context.Background())
 	s.close = sync.OnceValue(s.shut)
 	defer func() {
 		if err != nil {
@@ -101,7 +101,10 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	defer setup.release()
-	return s, s.start(ctx, d, o)
+	if err := s.start(ctx, d, o); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // start does all that needs the setup lock.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/towline-dev/towline/events"
@@ -34,7 +33,7 @@ func (t *tx) Append(id events.StreamID, expected events.Version, m events.Meta, 
 	}
 	actual, err := t.w.version(id, expected)
 	if err != nil {
-		return nil, t.fault("read the version of "+id.String(), err)
+		return nil, t.fault(err, "read the version of %s", id)
 	}
 	if actual != expected {
 		t.conflict = &store.ConflictError{Stream: id, Expected: expected, Actual: actual}
@@ -45,7 +44,8 @@ func (t *tx) Append(id events.StreamID, expected events.Version, m events.Meta, 
 	if err != nil {
 		return nil, err
 	}
-	if err := t.check(id, m, head); err != nil {
+	key := id.Key()
+	if err := t.check(id, key, m, head); err != nil {
 		return nil, err
 	}
 	records := make([]events.Record, len(evs))
@@ -64,15 +64,15 @@ func (t *tx) Append(id events.StreamID, expected events.Version, m events.Meta, 
 		out[i] = events.Envelope{
 			Position: head.position + events.Position(n), Tx: first, Stream: id, Version: expected + events.Version(n), At: t.now, Meta: m, Event: e,
 		}
-		t.w.buf.add(pending{Envelope: out[i], record: records[i], node: node})
+		t.w.buf.add(pending{Envelope: out[i], key: key, record: records[i], node: node})
 	}
 	return out, nil
 }
 
 // check refuses here what a CHECK of the table would refuse at the flush, where it would hit the whole group.
-func (t *tx) check(id events.StreamID, m events.Meta, head head) error {
+func (t *tx) check(id events.StreamID, key []byte, m events.Meta, head head) error {
 	switch {
-	case id.IsZero() || len(id.Key()) < 2:
+	case id.IsZero() || len(key) < 2:
 		return fmt.Errorf("append: %q names no stream", id)
 	case m.Cause < 0 || m.Cause > head.position:
 		return fmt.Errorf("append to %s: cause %d is not in the log, which ends at %d", id, m.Cause, head.position)
@@ -93,7 +93,7 @@ func (t *tx) node(id events.StreamID, expected events.Version, node events.NodeI
 	}
 	p, err := t.w.started(node)
 	if err != nil {
-		return 0, t.fault("read the start of node "+node.String(), err)
+		return 0, t.fault(err, "read the start of node %s", node)
 	}
 	if p == 0 {
 		return 0, fmt.Errorf("append to %s: node %s has not started (N-1)", id, node)
@@ -108,14 +108,11 @@ func (t *tx) Exec(query string, args ...any) error {
 	}
 	if !t.savepoint {
 		if err := t.w.s.exec("SAVEPOINT tx"); err != nil {
-			return t.fault("begin a transaction", err)
+			return t.fault(err, "begin a transaction")
 		}
 		t.savepoint = true
 	}
-	if err := t.w.s.execLent(query, args...); err != nil {
-		return t.fault("exec", err)
-	}
-	return nil
+	return t.fault(t.w.s.execLent(query, args...), "exec")
 }
 
 // Query reads only; a statement that changes something is refused.
@@ -125,7 +122,7 @@ func (t *tx) Query(scan func(store.Row) error, query string, args ...any) error 
 	}
 	t.scanning = true
 	defer func() { t.scanning = false }()
-	return t.fault("query", t.w.s.queryLent(context.Background(), scan, query, args...))
+	return t.fault(t.w.s.queryLent(context.Background(), scan, query, args...), "query")
 }
 
 // Stream is what is stored of a stream, and what is buffered of it.
@@ -137,10 +134,9 @@ func (t *tx) Stream(id events.StreamID) ([]events.Envelope, error) {
 	if len(buffered) > 0 && buffered[0].Version == 1 {
 		return buffered, nil
 	}
-	const usual = 8
-	stored, err := querier(t.w.query).read(&t.w.nodes, usual, selectStream, id.Key())
+	stored, err := querier(t.w.query).read(&t.w.nodes, usualStream, selectStream, id.Key())
 	if err != nil {
-		return nil, t.fault("read stream "+id.String(), err)
+		return nil, t.fault(err, "read stream %s", id)
 	}
 	if n := len(stored); n > 0 {
 		t.w.versions.put(id, stored[n-1].Version)
@@ -159,7 +155,7 @@ func (t *tx) After(p events.Position, limit int) ([]events.Envelope, error) {
 		want := min(limit, int(last-p))
 		var err error
 		if out, err = querier(t.w.query).read(&t.w.nodes, want, selectAfter, p, limit); err != nil {
-			return nil, t.fault("read the log", err)
+			return nil, t.fault(err, "read the log")
 		}
 		p = last
 	}
@@ -188,14 +184,9 @@ func (t *tx) usable() error {
 	return t.w.lost
 }
 
-// fault says what was being done. An error after which SQLite may have rolled back ends the whole commit.
-func (t *tx) fault(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*events.DecodeError](err); !ok {
-		err = fmt.Errorf("%s: %w", doing, err)
-	}
+// fault says what was being done. After some errors SQLite may have rolled back; they end the whole commit.
+func (t *tx) fault(err error, format string, args ...any) error {
+	err = doing(err, format, args...)
 	if !isHarmless(err) {
 		t.w.lose(err)
 	}

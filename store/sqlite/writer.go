@@ -101,7 +101,10 @@ func (w *writer) Transact(fn func(store.Tx) error) (err error) {
 	if err := fn(t); err != nil {
 		return err
 	}
-	if t.conflict != nil { // which fn did not pass on
+	if w.lost != nil { // fn did not pass it on
+		return w.lost
+	}
+	if t.conflict != nil { // nor this
 		return t.conflict
 	}
 	if t.savepoint {
@@ -251,8 +254,6 @@ func (w *writer) started(id events.NodeID) (events.Position, error) {
 }
 
 // The inserts, for as many rows as one statement takes. Plain placeholders, since numbered ones are parsed each time.
-const insertColumns = 12
-
 var inserts = []struct {
 	rows  int
 	query string
@@ -292,7 +293,7 @@ func (w *writer) insert(query string, rows []pending) error {
 	args := w.args[:0]
 	for i := range rows {
 		p := &rows[i]
-		args = append(args, int64(p.Position), int64(p.Tx), p.Stream.Key(), int64(p.Version), int64(p.At),
+		args = append(args, int64(p.Position), int64(p.Tx), p.key, int64(p.Version), int64(p.At),
 			int64(p.record.Type), int64(p.record.Schema), textOrNull(p.Actor), textOrNull(p.Command),
 			positionOrNull(p.Cause), positionOrNull(p.node), string(p.record.Data))
 	}

@@ -181,7 +181,7 @@ func testSnapshot(t *testing.T, open opener) {
 func testReadBlocksNobody(t *testing.T, open opener) {
 	s := open.fresh(t)
 	write(t, s, appendTo(unit(1), 0, renewed(1)))
-	gate := make(chan struct{})
+	gate, openGate := newGate(t)
 	const readers = 3
 	begun, done := make(chan error, readers), make(chan error, readers)
 	for range readers {
@@ -203,7 +203,7 @@ func testReadBlocksNobody(t *testing.T, open opener) {
 	release := hold(t, s)
 	require.Len(t, readLog(t, s), 21)
 	release()
-	close(gate)
+	openGate()
 	for range readers {
 		require.NoError(t, receive(t, done))
 	}
@@ -310,7 +310,8 @@ func testClosed(t *testing.T, open opener) {
 func testCloseAnswers(t *testing.T, open opener) {
 	dir := t.TempDir()
 	s := open.at(t, Options{Dir: dir})
-	entered, gate := make(chan struct{}), make(chan struct{})
+	entered := make(chan struct{})
+	gate, openGate := newGate(t)
 	running := writeOn(context.Background(), s, func(tx store.Tx) error {
 		close(entered)
 		<-gate
@@ -327,7 +328,7 @@ func testCloseAnswers(t *testing.T, open opener) {
 		require.Fail(t, "closed in the middle of a commit")
 	default:
 	}
-	close(gate)
+	openGate()
 	require.NoError(t, receive(t, running).err)
 	require.NoError(t, receive(t, closed))
 	require.Len(t, readLog(t, open.at(t, Options{Dir: dir})), 1)

@@ -192,7 +192,8 @@ func writeOn(ctx context.Context, s store.Store, fn func(store.Tx) error) <-chan
 // hold occupies the writer until release is called: what is written meanwhile queues, and shares the next commit.
 func hold(t *testing.T, s store.Store) (release func()) {
 	t.Helper()
-	entered, gate := make(chan struct{}), make(chan struct{})
+	entered := make(chan struct{})
+	gate, openGate := newGate(t)
 	var once sync.Once
 	held := writeOn(context.Background(), s, func(store.Tx) error {
 		once.Do(func() { close(entered) })
@@ -202,9 +203,18 @@ func hold(t *testing.T, s store.Store) (release func()) {
 	receive(t, entered)
 	return func() {
 		t.Helper()
-		close(gate)
+		openGate()
 		require.NoError(t, receive(t, held).err)
 	}
+}
+
+// newGate is a channel that is closed by open, at the latest when the test ends: a test that fails at a closed gate
+// would never get past the Close of its store.
+func newGate(t *testing.T) (gate chan struct{}, open func()) {
+	gate = make(chan struct{})
+	open = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	return gate, open
 }
 
 // awaitQueued waits until so many transactions are queued.

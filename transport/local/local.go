@@ -171,8 +171,10 @@ func (s *subscriber) deliver(ctx context.Context, q *queue, topic string, d deli
 	select {
 	case out <- m:
 	case <-ctx.Done():
+		s.back(q, topic, d)
 		return false
 	case <-s.closed:
+		s.back(q, topic, d)
 		return false
 	case <-s.b.closed:
 		return false
@@ -182,6 +184,15 @@ func (s *subscriber) deliver(ctx context.Context, q *queue, topic string, d deli
 		return true
 	case <-m.Nacked():
 		return s.again(ctx, q, topic, d)
+	}
+}
+
+// back puts a message into the queue again: another subscription may want it.
+func (s *subscriber) back(q *queue, topic string, d delivery) {
+	select {
+	case q.ch <- d:
+	default:
+		s.b.o.Logger.Warn("message dropped, the queue is full", "topic", topic, "message", d.m.UUID)
 	}
 }
 
@@ -196,21 +207,16 @@ func (s *subscriber) again(ctx context.Context, q *queue, topic string, d delive
 	delay := s.b.o.RetryDelay << min(d.tries-1, 10)
 	timer := time.NewTimer(min(delay, longest))
 	defer timer.Stop()
+	goesOn := false
 	select {
 	case <-timer.C:
+		goesOn = true
 	case <-ctx.Done():
-		return false
 	case <-s.closed:
-		return false
 	case <-s.b.closed:
-		return false
 	}
-	select {
-	case q.ch <- d:
-	default:
-		s.b.o.Logger.Warn("message dropped, the queue is full", "topic", topic, "message", d.m.UUID)
-	}
-	return true
+	s.back(q, topic, d)
+	return goesOn
 }
 
 // Close ends the subscriptions and waits until none hands out a message any more.

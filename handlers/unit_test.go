@@ -1,0 +1,723 @@
+package handlers_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/handlers"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/transport"
+)
+
+// HU-2, HU-4, HU-6, SC-161: a unit is claimed, its provider called once with all that it needs, and its result is stored with the rows and the state of its sink.
+func TestAUnitIsWorkedOn(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.provider.does = func(_ context.Context, u provider.Unit, w sink.Sink) (provider.Result, error) {
+			require.NoError(t, w.Put(t.Context(), "rows", "1", nil))
+			require.NoError(t, w.Put(t.Context(), "more", "2", nil))
+			w.State(json.RawMessage(`{"seen":2}`))
+			return provider.Result{Fingerprint: "f"}, nil
+		}
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		u := s.unit(id)
+		require.Equal(t, events.UnitHasSucceeded, u.Status)
+		require.Equal(t, events.Result{Rows: 2, Fingerprint: "f", State: json.RawMessage(`{"seen":2}`)}, u.Result)
+		require.Equal(t, []string{"rows/1", "more/2"}, s.sink.rows())
+		require.Equal(t, 1, s.sink.aborts, "abort follows commit, and does nothing")
+
+		calls := s.provider.called()
+		require.Len(t, calls, 1)
+		require.Equal(t, provider.Unit{
+			Run: id, ID: u.Unit, Alias: u.Alias, Sync: "days", Source: "north", Dataset: "a", Members: []string{"a"}, Mode: towline.Backfill,
+			Window: u.Window, Surfaces: []string{"rows", "more"}, Attempt: 1, Fence: events.NewFence(1, u.Claimed), Config: json.RawMessage(`{"a":1}`),
+		}, calls[0])
+
+		second, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, json.RawMessage(`{"seen":2}`), s.provider.called()[1].State, "what the last success has left")
+		require.Greater(t, s.provider.called()[1].Fence, calls[0].Fence)
+		require.Equal(t, "f", s.unit(second).Result.Fingerprint)
+	})
+}
+
+// Section 10, HC-48, HC-46, K-7, SC-145, SC-168, SC-170, SC-316: what cannot be read is acknowledged, counted and logged; what is unknown, over or doubled is acknowledged; nothing is written, no provider
+// is called, and the next message is handled as usual.
+func TestMessagesThatAskForNothing(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		id, messages := s.dispatched(1)
+		good := messages[0]
+		unknown := events.RunID{1}
+		unit := func(v string) string {
+			return fmt.Sprintf(`{"kind":"run_sync_unit","run_id":%q,"unit_id":%s}`, id, v)
+		}
+		bad := int64(0)
+		s.unchanged(func() {
+			for name, payload := range map[string]string{
+				"no JSON": "x", "empty": "", "null": "null", "no kind": `{}`, "no run": `{"kind":"dispatch_sync_run"}`,
+				"braces": unit(`"{01ARZ3NDEKTSV4RRFFQ69G5FAV}"`), "dashes": unit(`"01ARZ3ND-EKTS-V4RR-FFQ6-9G5FAV"`), "no id": unit(`""`), "null id": unit("null"),
+				"the word null": unit(`"null"`), "number": unit("7"), "10 KB": unit(`"` + strings.Repeat("A", 10_000) + `"`),
+				"unknown kind": fmt.Sprintf(`{"kind":"defrost","run_id":%q}`, id), "an application's": fmt.Sprintf(`{"kind":"message","run_id":%q}`, id),
+			} {
+				require.NoError(t, s.h.Handle(t.Context(), message.NewMessage("m", []byte(payload))), name)
+				bad++
+				require.Equal(t, bad, s.e.Tally().BadMessages, name)
+			}
+			require.Contains(t, s.log.String(), "bad message")
+			for _, n := range []transport.Notice{
+				{Kind: events.KindDispatch, Run: unknown}, {Kind: events.KindUnit, Run: unknown, Unit: events.UnitID{1}},
+				{Kind: events.KindFinalize, Run: unknown}, {Kind: events.KindPostSync, Run: unknown, Target: "index"},
+				{Kind: events.KindDispatch, Run: id}, {Kind: events.KindFinalize, Run: id}, {Kind: events.KindPostSync, Run: id, Target: "index"},
+			} {
+				require.NoError(t, s.deliver(n), "%+v", n)
+			}
+		})
+		require.EqualValues(t, 2, s.e.Tally().UnexpectedPosts)
+		require.EqualValues(t, 5, s.e.Tally().Absorbed)
+		require.Empty(t, s.provider.called())
+		good.Payload = append([]byte(`{"later":[{}],`), []byte(strings.ToLower(string(good.Payload))[1:])...) // ids in the other case, and a field of a newer release
+		require.NoError(t, s.h.Handle(t.Context(), good))
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+		s.unchanged(func() { require.NoError(t, s.h.Handle(t.Context(), good)) })
+		require.Len(t, s.provider.called(), 1)
+	})
+}
+
+// HU-1, U-5, SC-166, SC-167, SC-169: a duplicate that comes while the unit is at work calls no provider, and is never told of as a success.
+func TestADuplicateCallsNoProvider(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		free := make(chan struct{})
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-free
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(1)
+		first := s.begin(messages[0])
+		s.unchanged(func() {
+			for range 5 {
+				require.NoError(t, <-s.begin(messages[0]))
+			}
+		})
+		require.Equal(t, events.UnitIsRunning, s.unit(id).Status)
+		require.EqualValues(t, 5, s.e.Tally().Absorbed)
+		close(free)
+		require.NoError(t, <-first)
+		require.Len(t, s.provider.called(), 1)
+	})
+}
+
+// E-1, E-2, U-8, HU-6, SC-163, SC-164, SC-189, SC-196: the category of a failure is that of its type, whatever its text says; an untyped one is provider_error; nothing of a failed attempt is committed.
+func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
+	put := func(surface string) func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+		return func(ctx context.Context, _ provider.Unit, s sink.Sink) (provider.Result, error) {
+			return provider.Result{}, s.Put(ctx, surface, "k", nil)
+		}
+	}
+	failing := func(err error) func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+		return func(ctx context.Context, _ provider.Unit, s sink.Sink) (provider.Result, error) {
+			require.NoError(t, s.Put(ctx, "rows", "k", nil))
+			return provider.Result{}, err
+		}
+	}
+	for name, c := range map[string]struct {
+		does  func(context.Context, provider.Unit, sink.Sink) (provider.Result, error)
+		sink  string
+		err   error
+		panic bool
+		want  events.Category
+	}{
+		"auth":                    {does: failing(provider.Fail(events.Auth, errors.New("no"))), want: events.Auth},
+		"network":                 {does: failing(provider.Fail(events.Network, errors.New("reset"))), want: events.Network},
+		"timeout":                 {does: failing(provider.Fail(events.Timeout, errors.New("slow"))), want: events.Timeout},
+		"not found":               {does: failing(provider.Fail(events.NotFound, errors.New("gone"))), want: events.NotFound},
+		"configuration":           {does: failing(provider.Fail(events.Configuration, errors.New("no key"))), want: events.Configuration},
+		"wrapped":                 {does: failing(fmt.Errorf("page 7: %w", provider.Fail(events.Auth, errors.New("no")))), want: events.Auth},
+		"untyped":                 {does: failing(errors.New("429 rate limit, 404 not found, timeout")), want: events.ProviderError},
+		"a deadline of its own":   {does: failing(fmt.Errorf("get: %w", context.DeadlineExceeded)), want: events.Timeout},
+		"what is not its to find": {does: failing(provider.Fail(events.WorkerLost, errors.New("x"))), want: events.ProviderError},
+		"rate limit":              {does: failing(provider.RateLimited(time.Second, errors.New("slow down"))), want: events.RateLimit},
+		"panic":                   {does: func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) { panic("out of order") }, want: events.ProviderError},
+		"undeclared surface":      {does: put("elsewhere"), want: events.UndeclaredSurface},
+		"sink refuses to open":    {sink: "open", err: errPlanted, want: events.SinkError},
+		"sink refuses a row":      {does: put("rows"), sink: "put", err: errPlanted, want: events.SinkError},
+		"sink refuses the commit": {does: put("rows"), sink: "commit", err: errPlanted, want: events.SinkError},
+		"sink is fenced":          {does: put("rows"), sink: "commit", err: sink.ErrFenced, want: events.SinkError},
+		"sink panics at open":     {sink: "open", panic: true, want: events.SinkError},
+		"sink panics at a row":    {does: put("rows"), sink: "put", panic: true, want: events.ProviderError},
+		"sink panics at commit":   {does: put("rows"), sink: "commit", panic: true, want: events.SinkError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+				s.provider.does = c.does
+				if c.sink != "" {
+					s.sink.breakAt(c.sink, func(context.Context) error {
+						if c.panic {
+							panic("sink out of order")
+						}
+						return c.err
+					})
+				}
+				id, messages := s.dispatched(2)
+				require.NoError(t, s.h.Handle(t.Context(), messages[0]), "the message is done with")
+				u := s.units(id)[0]
+				require.Equal(t, events.UnitHasFailed, u.Status)
+				require.Equal(t, c.want, u.ErrorCategory)
+				require.NotEmpty(t, u.ErrorText)
+				require.Empty(t, s.sink.rows())
+				s.provider.does = nil
+				s.sink.breakAt(c.sink, nil)
+				require.NoError(t, s.h.Handle(t.Context(), messages[1]), "HC-11: the only worker is free again")
+				require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
+			})
+		})
+	}
+}
+
+// HU-6: a sink that panics in its clearing up does not change how the attempt ended.
+func TestAnAbortThatPanicsChangesNothing(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.sink.breakAt("abort", func(context.Context) error { panic("out of order") })
+		id, messages := s.dispatched(2)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		s.sink.breakAt("abort", func(context.Context) error { return errPlanted })
+		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
+		for _, u := range s.units(id) {
+			require.Equal(t, events.UnitHasSucceeded, u.Status)
+		}
+		require.Equal(t, 2, strings.Count(s.log.String(), "msg=abort"))
+	})
+}
+
+// HU-6, L-12: a result that cannot be stored fails the unit, with a word on why.
+func TestAResultThatCannotBeStoredFailsTheUnit(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			return provider.Result{Detail: json.RawMessage("{")}, nil
+		}
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		u := s.unit(id)
+		require.Equal(t, events.ProviderError, u.ErrorCategory)
+		require.Contains(t, u.ErrorText, "result.detail")
+	})
+}
+
+// P-7: a sync without ports here fails its units as a matter of configuration.
+func TestASyncWithoutPortsFailsItsUnits(t *testing.T) {
+	run(t, options{ports: map[string]handlers.Ports{}}, func(t *testing.T, s *shop) {
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.Configuration, s.unit(id).ErrorCategory)
+	})
+}
+
+// L-10, SC-347: no transaction is open while a provider, a sink or a script works: each of them can write to the same store.
+func TestNoTransactionIsOpenAcrossAPort(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		n := 0
+		ask := func(context.Context) error {
+			n++
+			s.plan(1)
+			return nil
+		}
+		for _, method := range []string{"open", "put", "commit", "abort", "script"} {
+			s.sink.breakAt(method, ask)
+		}
+		s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
+			require.NoError(t, ask(ctx))
+			return provider.Result{}, w.Put(ctx, "rows", "k", nil)
+		}
+		id := s.marked()
+		require.NoError(t, s.deliver(transport.Notice{Kind: events.KindPostSync, Run: id, Target: "index"}))
+		require.Equal(t, 6, n)
+	})
+}
+
+// HU-5, HU-8, U-19, C-17, SC-179, SC-181, SC-183: a unit whose lease is lost while it works is told to stop, commits nothing, and its settle is refused; what the next attempt writes stands.
+func TestALostLeaseCommitsNothing(t *testing.T) {
+	run(t, options{syncs: func(syncs []towline.Sync) {
+		syncs[0].Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second}
+	}}, func(t *testing.T, s *shop) {
+		free := make(chan struct{})
+		var put, ended error
+		s.provider.does = func(ctx context.Context, u provider.Unit, w sink.Sink) (provider.Result, error) {
+			if u.Attempt == 1 {
+				require.NoError(t, w.Put(ctx, "rows", "old", nil))
+				<-free // a provider that hears nothing
+				put, ended = w.Put(ctx, "rows", "late", nil), context.Cause(ctx)
+				return provider.Result{}, nil
+			}
+			return provider.Result{}, w.Put(ctx, "rows", "new", nil)
+		}
+		id, messages := s.dispatched(1)
+		first := s.begin(messages[0])
+		s.stop() // the heartbeat dies, the work goes on
+		require.NoError(t, <-s.done)
+		s.done <- nil
+		wait(time.Minute)
+		s.expire()
+		wait(time.Second)
+		require.NoError(t, s.deliver(transport.Notice{Kind: events.KindDispatch, Run: id}))
+		require.NoError(t, s.h.Handle(t.Context(), s.messages(id)[0]))
+		require.Equal(t, []string{"rows/new"}, s.sink.rows())
+		close(free)
+		require.NoError(t, <-first)
+		require.Error(t, put)
+		require.ErrorContains(t, ended, "lease")
+		require.Equal(t, []string{"rows/new"}, s.sink.rows())
+		u := s.unit(id)
+		require.Equal(t, events.UnitHasSucceeded, u.Status)
+		require.Equal(t, 2, u.Attempt)
+		require.Equal(t, 1, u.LateResults)
+		require.Contains(t, s.log.String(), "late result, refused")
+	})
+}
+
+// expire decides every lease that has ended, as a reconciler does.
+func (s *shop) expire() {
+	s.t.Helper()
+	found := s.expired()
+	_, err := s.e.ExpireLeases(context.Background(), found)
+	require.NoError(s.t, err)
+}
+
+// HU-4, SC-182: a start-up that is so slow that the lease is lost calls no provider.
+func TestASlowStartCallsNoProvider(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.sink.breakAt("open", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		id, messages := s.dispatched(1)
+		done := s.begin(messages[0])
+		s.stop()
+		require.NoError(t, <-s.done)
+		s.done <- nil
+		wait(time.Minute)
+		require.NoError(t, <-done)
+		require.Empty(t, s.provider.called())
+		require.Equal(t, 1, s.unit(id).LateResults)
+	})
+}
+
+// E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by its worker, and finalize is armed.
+func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{MaxLifetime: 10 * time.Minute}}, func(t *testing.T, s *shop) {
+		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, ctx.Err()
+		}
+		id, messages := s.dispatched(1)
+		begun := time.Now()
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, 10*time.Minute-20*time.Second, time.Since(begun), "a third of a lease is left for the settle")
+		u := s.unit(id)
+		require.Equal(t, events.UnitHasFailed, u.Status)
+		require.Equal(t, events.Timeout, u.ErrorCategory)
+		require.Zero(t, u.LateResults)
+		all := s.events(0)
+		require.Equal(t, []string{"UnitFailed", "OutboxArmed"}, types(all[len(all)-2:]))
+	})
+}
+
+// U-6, HU-3, HC-03: a slow and healthy worker keeps its lease, its provider is called once, and its renewals are three per lease.
+func TestASlowWorkerKeepsItsLease(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(30 * time.Minute)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(1)
+		done := s.begin(messages[0])
+		for range 29 {
+			wait(time.Minute)
+			require.Empty(t, s.expired())
+		}
+		wait(time.Minute)
+		require.NoError(t, <-done)
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+		require.Len(t, s.provider.called(), 1)
+		renewals := len(only[events.UnitLeaseRenewed](s.events(0)))
+		require.LessOrEqual(t, renewals, 90)
+		require.GreaterOrEqual(t, renewals, 80)
+	})
+}
+
+// HU-3, SC-175: renewals that fall due together share a transaction, though the units began at different moments.
+func TestRenewalsShareATransaction(t *testing.T) {
+	run(t, options{workers: 20, knobs: towline.Knobs{CapBucket: 20, CapRun: 20}}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(10 * time.Minute)
+			return provider.Result{}, nil
+		}
+		_, messages := s.dispatched(20)
+		var done []<-chan error
+		for _, m := range messages {
+			done = append(done, s.begin(m))
+			wait(50 * time.Millisecond)
+		}
+		before := s.store.writes.Load()
+		head := s.head()
+		wait(5 * time.Minute)
+		renewed := len(only[events.UnitLeaseRenewed](s.events(head)))
+		require.GreaterOrEqual(t, renewed, 20*14)
+		require.LessOrEqual(t, s.store.writes.Load()-before, int64(3*15), "transactions, for %d renewals", renewed)
+		wait(6 * time.Minute)
+		for _, d := range done {
+			require.NoError(t, <-d)
+		}
+	})
+}
+
+// HU-4, C-17, SC-183: a lease that cannot be renewed ends here when it ends in the log, by the local clock; the provider is told so.
+func TestALeaseThatCannotBeRenewedEndsHere(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		var cause error
+		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return provider.Result{}, ctx.Err()
+		}
+		id, messages := s.dispatched(1)
+		begun := time.Now()
+		done := s.begin(messages[0])
+		wait(30 * time.Second) // one renewal
+		ends := s.unit(id).LeaseExpiresAt
+		require.Equal(t, begun.Add(80*time.Second).UTC(), ends)
+		s.store.gone.Store(true)
+		wait(45 * time.Second)
+		require.NoError(t, cause)
+		wait(5 * time.Second)
+		require.ErrorContains(t, cause, "was not renewed")
+		s.store.gone.Store(false)
+		require.NoError(t, <-done)
+		require.Equal(t, 1, s.unit(id).LateResults)
+	})
+}
+
+// CFG-2, HU-4: the lease of a run is that of its plan, also for the local clock, whatever the configuration says now.
+func TestTheLocalEndOfALeaseIsThatOfItsRun(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{Lease: 9 * time.Second}}, func(t *testing.T, s *shop) {
+		var ended time.Time
+		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			ended = time.Now()
+			return provider.Result{}, ctx.Err()
+		}
+		id, _ := s.dispatched(1)
+		s.o.knobs.Lease = time.Minute
+		s.restart()
+		begun := time.Now()
+		done := s.begin(s.messages(id)[0])
+		wait(4 * time.Second) // one renewal
+		require.Equal(t, begun.Add(12*time.Second).UTC(), s.unit(id).LeaseExpiresAt)
+		s.store.gone.Store(true)
+		wait(9 * time.Second)
+		require.Equal(t, begun.Add(12*time.Second), ended)
+		s.store.gone.Store(false)
+		require.NoError(t, <-done)
+	})
+}
+
+// U-5: a worker that ends a unit takes the first in line with it: the settle of the one and the claim of the next are one transaction.
+func TestASlotIsHandedOver(t *testing.T) {
+	run(t, options{workers: 1, knobs: towline.Knobs{CapBucket: 10}}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(time.Second)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(10)
+		before := s.store.writes.Load()
+		var done []<-chan error
+		for _, m := range messages {
+			done = append(done, s.begin(m))
+		}
+		require.Len(t, s.provider.called(), 1)
+		wait(11 * time.Second)
+		for _, d := range done {
+			require.NoError(t, <-d)
+		}
+		require.EqualValues(t, 11, s.store.writes.Load()-before, "one claim, nine that share their settle, and the last settle")
+		for i, u := range s.units(id) {
+			require.Equal(t, events.UnitHasSucceeded, u.Status)
+			require.Equal(t, u.Unit, s.provider.called()[i].ID, "in the order in which they came")
+		}
+	})
+}
+
+// U-5, HU-1: a slot that is handed over to a duplicate goes on to the next in line.
+func TestAHandedSlotOfADuplicateGoesOn(t *testing.T) {
+	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(time.Second)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		var done []<-chan error
+		for _, m := range []*message.Message{messages[0], messages[0], messages[0], messages[1]} {
+			done = append(done, s.begin(m))
+		}
+		wait(3 * time.Second)
+		for _, d := range done {
+			require.NoError(t, <-d)
+		}
+		require.Len(t, s.provider.called(), 2)
+		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
+	})
+}
+
+// HU-7, SC-184, L-11: a settle for which the store is away is tried again while the lease lasts, and the result is stored once.
+func TestASettleIsTriedAgainWhileTheStoreIsAway(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			s.store.gone.Store(true)
+			return provider.Result{Rows: 5}, nil
+		}
+		id, messages := s.dispatched(1)
+		done := s.begin(messages[0])
+		wait(30 * time.Second)
+		s.store.gone.Store(false)
+		wait(time.Second)
+		require.NoError(t, <-done)
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+		require.Equal(t, 5, s.unit(id).Result.Rows)
+		require.Len(t, only[events.UnitSucceeded](s.events(0)), 1)
+	})
+}
+
+// HU-7, SC-185: a store that is away for longer than the lease leaves the unit to the expiry of its lease; the worker is free.
+func TestASettleIsGivenUpWithItsLease(t *testing.T) {
+	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			s.store.gone.Store(true)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(1)
+		begun := time.Now()
+		require.NoError(t, <-s.begin(messages[0]))
+		require.GreaterOrEqual(t, time.Since(begun), time.Minute)
+		require.LessOrEqual(t, time.Since(begun), time.Minute+time.Second)
+		require.Contains(t, s.log.String(), "left to the expiry of the lease")
+		s.store.gone.Store(false)
+		require.Len(t, s.expired(), 1)
+		s.expire()
+		require.Equal(t, events.WorkerLost, s.unit(id).ErrorCategory)
+	})
+}
+
+// Section 10, HC-13: a store fault makes a handler refuse its message, so that the transport delivers it again; it holds no worker.
+func TestAStoreFaultRefusesTheMessage(t *testing.T) {
+	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+		id, messages := s.dispatched(1)
+		s.store.gone.Store(true)
+		for range 3 {
+			require.ErrorIs(t, s.h.Handle(t.Context(), messages[0]), towline.ErrUnavailable)
+			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindDispatch, Run: id}), towline.ErrUnavailable)
+			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindFinalize, Run: id}), towline.ErrUnavailable)
+			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindPostSync, Run: id, Target: "index"}), towline.ErrUnavailable)
+		}
+		require.Empty(t, s.provider.called())
+		s.store.gone.Store(false)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+	})
+}
+
+// HU-7: when the store is away at a hand-over, the message of the next in line is refused as well, and no slot is lost.
+func TestAHandOverWithoutAStoreLosesNoSlot(t *testing.T) {
+	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(time.Second)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		first, second := s.begin(messages[0]), s.begin(messages[1])
+		s.store.gone.Store(true)
+		wait(time.Second)
+		require.ErrorIs(t, <-second, towline.ErrUnavailable)
+		s.store.gone.Store(false)
+		wait(time.Second)
+		require.NoError(t, <-first)
+		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
+		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
+	})
+}
+
+// N-6, SC-188: behind the end of the intake nothing more is claimed, also by a worker that is free or becomes so; what runs may finish, and its result counts.
+func TestBehindTheIntakeNothingIsClaimed(t *testing.T) {
+	run(t, options{workers: 2}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(10 * time.Second)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(5)
+		one, two := s.begin(messages[0]), s.begin(messages[1])
+		waiting := s.begin(messages[2])
+		s.h.Drain()
+		require.Error(t, <-waiting, "it is given back")
+		require.Error(t, <-s.begin(messages[3]))
+		wait(10 * time.Second)
+		require.NoError(t, <-one)
+		require.NoError(t, <-two)
+		require.Error(t, <-s.begin(messages[4]), "though a worker is free")
+		require.Len(t, s.provider.called(), 2)
+		require.Equal(t, events.UnitHasSucceeded, s.units(id)[0].Status)
+		require.Equal(t, events.UnitIsDispatching, s.units(id)[2].Status)
+	})
+}
+
+// U-16, N-6, SC-186, SC-360, HC-52: what our own stop ends is handed back if its sink is fenced and has taken nothing; else it is left to recovery, which knows whether it may be tried again. A provider that says
+// that it stopped cleanly is believed.
+func TestWhatAStopEnds(t *testing.T) {
+	obeys := func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
+		_ = w.Put(ctx, "rows", "k", nil)
+		<-ctx.Done()
+		return provider.Result{}, ctx.Err()
+	}
+	for name, c := range map[string]struct {
+		unfenced bool
+		does     func(context.Context, provider.Unit, sink.Sink) (provider.Result, error)
+		handed   bool
+	}{
+		"behind a fenced sink": {does: obeys, handed: true},
+		"behind another sink":  {does: obeys, unfenced: true},
+		"with a typed error": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, provider.Fail(events.Network, ctx.Err())
+		}, handed: true},
+		"cleanly, another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, provider.ErrStopped
+		}, unfenced: true, handed: true},
+		"it says that it is done": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, nil
+		}, handed: true},
+		"a panic, another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			panic("x")
+		}, unfenced: true},
+		"done, behind another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, nil
+		}, unfenced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, options{unfenced: c.unfenced, syncs: func(syncs []towline.Sync) {
+				syncs[0].Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second}
+			}}, func(t *testing.T, s *shop) {
+				s.provider.does = c.does
+				id, messages := s.dispatched(1)
+				done := s.begin(messages[0])
+				before := s.head()
+				s.h.Stop()
+				require.NoError(t, <-done)
+				require.Empty(t, s.sink.rows())
+				if c.handed {
+					scheduled := only[events.UnitRetryScheduled](s.events(before))
+					require.Len(t, scheduled, 1)
+					require.Equal(t, events.HandedBack, scheduled[0].Cause)
+					require.Zero(t, scheduled[0].ExpiredLeaseRetries)
+				} else {
+					require.Empty(t, s.events(before))
+					require.Contains(t, s.log.String(), "left to recovery")
+				}
+				s.provider.does = nil
+				s.restart()
+				if !c.handed {
+					require.Equal(t, events.UnitIsRetrying, s.unit(id).Status, "its policy allows it")
+					require.Equal(t, 1, s.unit(id).ExpiredLeaseRetries)
+				}
+			})
+		})
+	}
+}
+
+// U-16: what the sink has taken is not handed back: another attempt would write it twice.
+func TestWhatTheSinkHasTakenIsNotHandedBack(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.sink.breakAt("abort", nil)
+		id, messages := s.dispatched(1)
+		s.sink.breakAt("commit", func(ctx context.Context) error {
+			s.h.Stop() // in the middle of the commit
+			return nil
+		})
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+	})
+}
+
+// L-11, N-6: a result that is there when the process stops is stored, though the context of its message has ended.
+func TestAResultOutlivesTheContextOfItsMessage(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			cancel()
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(ctx, messages[0]))
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+	})
+}
+
+// HU-4: what a unit reports of its progress is shown while it runs, the longest first, and gone behind it.
+func TestProgressIsShownWhileAUnitRuns(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.provider.does = func(ctx context.Context, u provider.Unit, w sink.Sink) (provider.Result, error) {
+			w.Progress(3, 10)
+			_ = w.Put(ctx, "rows", "k", nil)
+			<-time.After(10 * time.Second)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		first := s.begin(messages[0])
+		wait(time.Second)
+		second := s.begin(messages[1])
+		p := s.h.Progress()
+		require.Len(t, p, 2)
+		u := s.units(id)[0]
+		require.Equal(t, handlers.UnitProgress{Unit: u.Unit, Alias: u.Alias, Run: id, Attempt: 1, Done: 3, Total: 10, Rows: 1, Since: p[0].Since}, p[0])
+		require.Equal(t, time.Second, p[1].Since.Sub(p[0].Since))
+		wait(10 * time.Second)
+		require.NoError(t, <-first)
+		require.NoError(t, <-second)
+		require.Empty(t, s.h.Progress())
+	})
+}
+
+// HC-04: many workers end the units of a run at the same moment: the run ends once.
+func TestManyWorkersEndARunOnce(t *testing.T) {
+	run(t, options{workers: 16, knobs: towline.Knobs{CapBucket: 50, CapRun: 50}}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-time.After(time.Second)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(50)
+		var done []<-chan error
+		for _, m := range messages {
+			c := make(chan error, 1)
+			go func() { c <- s.h.Handle(context.Background(), m) }()
+			done = append(done, c)
+		}
+		synctest.Wait()
+		wait(10 * time.Second)
+		for _, d := range done {
+			require.NoError(t, <-d)
+		}
+		for range 6 {
+			require.NoError(t, s.deliver(transport.Notice{Kind: events.KindFinalize, Run: id}))
+		}
+		require.Equal(t, events.RunSucceeded, s.run(id).Status)
+		require.Len(t, only[events.RunFinalized](s.events(0)), 1)
+	})
+}

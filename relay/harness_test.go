@@ -1,0 +1,463 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/relay"
+	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/sqlite"
+	"github.com/towline-dev/towline/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// office is one process with a relay: an engine on an inline store, a broker that does as it is told, and a clock that
+// only the test moves. It ends with a proof that views and log agree (I-26).
+type office struct {
+	t      *testing.T
+	o      options
+	clock  *stepping
+	file   *sqlite.Store
+	store  *faulty
+	e      *towline.Engine
+	relay  *relay.Relay
+	broker *broker
+	log    *bytes.Buffer
+}
+
+type options struct {
+	path       string
+	shared     bool
+	grouped    bool // a store with its goroutine, as in production
+	clock      *stepping
+	wall       func() time.Time // in place of clock
+	knobs      towline.Knobs
+	entropy    byte
+	unverified bool
+	targets    []string
+}
+
+var start = time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
+
+// stepping is a wall clock that stands still until it is told.
+type stepping struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (s *stepping) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.t
+}
+
+func (s *stepping) step(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.t = s.t.Add(d)
+}
+
+func newOffice(t *testing.T) *office { return openOffice(t, options{}) }
+
+func openOffice(t *testing.T, o options) *office {
+	t.Helper()
+	if o.path == "" {
+		o.path = filepath.Join(t.TempDir(), "towline.db")
+	}
+	if o.targets == nil {
+		o.targets = []string{"index"}
+	}
+	x := &office{t: t, o: o, clock: o.clock, broker: &broker{}, log: &bytes.Buffer{}}
+	if x.clock == nil {
+		x.clock = &stepping{t: start}
+	}
+	x.open()
+	t.Cleanup(func() {
+		if !t.Failed() && !x.o.unverified {
+			x.verify()
+		}
+		require.NoError(t, x.file.Close())
+	})
+	return x
+}
+
+// syncs are one that has units per day, and one with two units.
+func (x *office) syncs() []towline.Sync {
+	post := towline.PostSync{}
+	for _, name := range x.o.targets {
+		post.Targets = append(post.Targets, towline.Target{Name: name, SQL: "SELECT 1"})
+	}
+	return []towline.Sync{
+		{
+			Name: "days", Provider: "p", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "a"}}, PostSync: post,
+		},
+		{
+			Name: "retried", Provider: "q", Sources: []string{"north"}, PostSync: post,
+			Datasets: []towline.Dataset{{Name: "b", Retry: towline.Retry{Max: 3, Backoff: 7 * time.Second, On: []events.Category{events.Network, events.ExpiredLease}}}},
+		},
+	}
+}
+
+func (x *office) open() {
+	x.t.Helper()
+	wall := x.clock.Now
+	if x.o.wall != nil {
+		wall = x.o.wall
+	}
+	clock := towline.NewClock(wall)
+	var err error
+	x.file, err = sqlite.Open(context.Background(), x.o.path, sqlite.Options{
+		Shared: x.o.shared, Now: clock.Now, Inline: !x.o.grouped, Synchronous: "normal",
+	})
+	require.NoError(x.t, err)
+	x.store = &faulty{Store: x.file}
+	k := x.o.knobs
+	k.BackfillChunk = 24 * time.Hour
+	x.o.entropy++
+	x.e, err = towline.Open(context.Background(), x.store, towline.Config{
+		Syncs: x.syncs(), Knobs: k, Clock: clock, Entropy: rand.NewChaCha8([32]byte{x.o.entropy}),
+		Logger: slog.New(slog.NewTextHandler(x.log, nil)),
+	})
+	require.NoError(x.t, err)
+	x.relay = x.newRelay(x.broker)
+}
+
+func (x *office) newRelay(p transport.Publisher) *relay.Relay {
+	x.t.Helper()
+	r, err := relay.Synchronous(x.e, func(events.Kind) transport.Publisher { return p })
+	require.NoError(x.t, err)
+	return r
+}
+
+// crash ends the process without a word, and starts the next.
+func (x *office) crash() {
+	x.t.Helper()
+	require.NoError(x.t, x.file.Close())
+	x.open()
+}
+
+func (x *office) verify() {
+	x.t.Helper()
+	scratch, err := sqlite.Open(context.Background(), filepath.Join(x.t.TempDir(), "scratch.db"), sqlite.Options{Inline: true, Synchronous: "normal"})
+	require.NoError(x.t, err)
+	defer scratch.Close()
+	v, err := x.e.Verify(context.Background(), scratch)
+	require.NoError(x.t, err)
+	require.Empty(x.t, v.Violations)
+	require.Empty(x.t, v.Differences)
+}
+
+var errPlanted = errors.New("planted fault")
+
+// faulty is a store that a test can break. It counts the transactions that are asked of it.
+type faulty struct {
+	store.Store
+	refuse  atomic.Pointer[error] // what every Write and, with blind, every Read says
+	blind   atomic.Bool
+	writes  atomic.Int64
+	reads   atomic.Int64
+	asked   atomic.Int64 // while it was away
+	panics  atomic.Bool  // the next Read
+	failing func(query string, args []any) bool
+}
+
+func (f *faulty) away(err error) {
+	if err == nil {
+		f.refuse.Store(nil)
+		return
+	}
+	f.refuse.Store(&err)
+}
+
+func (f *faulty) Read(ctx context.Context, fn func(store.Reader) error) error {
+	if f.panics.CompareAndSwap(true, false) {
+		panic("planted")
+	}
+	if err := f.refuse.Load(); err != nil && f.blind.Load() {
+		f.asked.Add(1)
+		return *err
+	}
+	f.reads.Add(1)
+	return f.Store.Read(ctx, fn)
+}
+
+func (f *faulty) Write(ctx context.Context, fn func(store.Tx) error) error {
+	if err := f.refuse.Load(); err != nil {
+		f.asked.Add(1)
+		return *err
+	}
+	f.writes.Add(1)
+	return f.Store.Write(ctx, func(tx store.Tx) error { return fn(faultyTx{tx, f}) })
+}
+
+type faultyTx struct {
+	store.Tx
+	f *faulty
+}
+
+func (t faultyTx) Exec(query string, args ...any) error {
+	if t.f.failing != nil && t.f.failing(query, args) {
+		return errPlanted
+	}
+	return t.Tx.Exec(query, args...)
+}
+
+var errAway = fmt.Errorf("disk full: %w", store.ErrUnavailable)
+
+// sent is one message that reached the broker.
+type sent struct {
+	topic, id string
+	notice    transport.Notice
+}
+
+// broker records, and does as its script says.
+type broker struct {
+	mu     sync.Mutex
+	script func(sent) transport.Receipt // nil: everything is accepted
+	got    []sent
+	stacks []string
+}
+
+func (*broker) Name() string { return "broker" }
+
+func (b *broker) Send(_ context.Context, topic string, m *message.Message) transport.Receipt {
+	n, err := transport.ParseNotice(m)
+	if err != nil {
+		return transport.Refused(err)
+	}
+	s := sent{topic, m.UUID, n}
+	b.mu.Lock()
+	b.got = append(b.got, s)
+	b.stacks = append(b.stacks, stack())
+	script := b.script
+	b.mu.Unlock()
+	if script != nil {
+		return script(s)
+	}
+	return transport.Accepted("recorded")
+}
+
+// take returns what has arrived since the last take.
+func (b *broker) take() []sent {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.got
+	b.got = nil
+	return s
+}
+
+func idsOf(messages []sent) (out []string) {
+	for _, m := range messages {
+		out = append(out, m.id)
+	}
+	return out
+}
+
+// The actions of a process.
+
+func (x *office) plan(days int) towline.Planned {
+	x.t.Helper()
+	return x.planOf("days", days)
+}
+
+func (x *office) planOf(sync string, days int) towline.Planned {
+	x.t.Helper()
+	before := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p, err := x.e.Plan(context.Background(), towline.RunSpec{Sync: sync, Mode: towline.Backfill, Since: before.AddDate(0, 0, -days), Before: before})
+	require.NoError(x.t, err)
+	return p
+}
+
+func (x *office) pass() relay.Report {
+	x.t.Helper()
+	r := x.relay.Pass(context.Background())
+	require.NoError(x.t, r.Err())
+	return r
+}
+
+func (x *office) step() relay.Report {
+	x.t.Helper()
+	r := x.relay.Step(context.Background())
+	require.NoError(x.t, r.Err())
+	return r
+}
+
+func (x *office) dispatch(run events.RunID) {
+	x.t.Helper()
+	require.NoError(x.t, x.e.Transact(context.Background(), "", func(tx *towline.Tx) error {
+		_, err := tx.Dispatch(run)
+		return err
+	}))
+}
+
+func (x *office) finalize(run events.RunID) {
+	x.t.Helper()
+	require.NoError(x.t, x.e.Transact(context.Background(), "", func(tx *towline.Tx) error {
+		_, err := tx.Finalize(run)
+		return err
+	}))
+}
+
+func (x *office) claim(unit events.UnitID) towline.Lease {
+	x.t.Helper()
+	l, err := x.e.Claim(context.Background(), unit, towline.Worker{Name: "worker"})
+	require.NoError(x.t, err)
+	return l
+}
+
+func (x *office) complete(l towline.Lease) {
+	x.t.Helper()
+	require.NoError(x.t, x.e.Complete(context.Background(), l, events.Result{}))
+}
+
+// ended plans a run of one unit and ends it, so that its post_sync is pending.
+func (x *office) ended() events.RunID {
+	x.t.Helper()
+	p := x.plan(1)
+	x.step()
+	x.dispatch(p.Run)
+	x.step()
+	x.complete(x.claim(x.units(p.Run)[0].Unit))
+	x.step()
+	x.finalize(p.Run)
+	x.broker.take()
+	return p.Run
+}
+
+// handle does what a message asks for, as the handlers would; units succeed.
+func (x *office) handle(m sent) {
+	x.t.Helper()
+	switch m.notice.Kind {
+	case events.KindDispatch:
+		x.dispatch(m.notice.Run)
+	case events.KindFinalize:
+		x.finalize(m.notice.Run)
+	case events.KindUnit:
+		l, err := x.e.Claim(context.Background(), m.notice.Unit, towline.Worker{Name: "worker"})
+		if errors.Is(err, towline.ErrNotClaimable) {
+			return
+		}
+		require.NoError(x.t, err)
+		x.complete(l)
+	}
+}
+
+// The questions of a test.
+
+func (x *office) view(fn func(projections.View)) {
+	x.t.Helper()
+	require.NoError(x.t, x.e.View(context.Background(), func(v projections.View) error {
+		fn(v)
+		return nil
+	}))
+}
+
+func (x *office) head() (p events.Position) {
+	x.t.Helper()
+	x.view(func(v projections.View) {
+		var err error
+		p, _, err = v.Head()
+		require.NoError(x.t, err)
+	})
+	return p
+}
+
+func (x *office) since(p events.Position) (out []events.Envelope) {
+	x.t.Helper()
+	require.NoError(x.t, x.e.Log(context.Background(), p, func(e events.Envelope) error {
+		out = append(out, e)
+		return nil
+	}))
+	return out
+}
+
+func types(envs []events.Envelope) []string {
+	out := make([]string, len(envs))
+	for i, e := range envs {
+		out[i] = e.Event.EventType().String()
+	}
+	return out
+}
+
+func only[E events.Event](envs []events.Envelope) (out []E) {
+	for _, env := range envs {
+		if e, ok := env.Event.(E); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (x *office) unchanged(fn func()) {
+	x.t.Helper()
+	before := x.head()
+	fn()
+	require.Empty(x.t, types(x.since(before)), "something was written")
+}
+
+func (x *office) units(run events.RunID) (units []projections.SyncRunUnit) {
+	x.t.Helper()
+	x.view(func(v projections.View) {
+		var err error
+		units, err = v.Units(run, 0, 10_000)
+		require.NoError(x.t, err)
+	})
+	return units
+}
+
+func (x *office) run(id events.RunID) (run projections.SyncRun) {
+	x.t.Helper()
+	x.view(func(v projections.View) {
+		var err error
+		run, _, err = v.Run(id)
+		require.NoError(x.t, err)
+	})
+	return run
+}
+
+func (x *office) register(run events.RunID, k events.Kind) (r projections.Register) {
+	x.t.Helper()
+	x.view(func(v projections.View) {
+		all, err := v.RegistersOf(run)
+		require.NoError(x.t, err)
+		for _, one := range all {
+			if one.Kind == k {
+				r = one
+			}
+		}
+	})
+	return r
+}
+
+func (x *office) requireStatus(want decider.RegisterStatus, run events.RunID, k events.Kind) projections.Register {
+	x.t.Helper()
+	r := x.register(run, k)
+	require.Equal(x.t, want, r.Status)
+	return r
+}
+
+func (x *office) sql(statements ...string) {
+	x.t.Helper()
+	for _, s := range statements {
+		_, err := x.file.DB().Exec(s)
+		require.NoError(x.t, err)
+	}
+}
