@@ -280,6 +280,36 @@ func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 	require.Equal(t, events.WorkerLost, b.unit(q.Run, 1).ErrorCategory)
 }
 
+// N-3, U-4, I-26: in shared mode the message of a unit is gone with the process in whose memory it is, and with no other: that somebody else has published a later wakeup of the run does not make it stale. It is, at
+// once, when its process stops.
+func TestAMessageIsGoneWithItsOwnProcess(t *testing.T) {
+	clock := &stepping{t: start}
+	config := func(seed byte) towline.Config {
+		return towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapBucket: 2}), Entropy: seeded(seed)}
+	}
+	a := openWorkshop(t, options{shared: true, clock: clock, config: config(1), unverified: true})
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, config: config(2)})
+	a.local()
+	b.local()
+	p := a.started(days("north", 4)) // two units, whose messages are with a
+	b.complete(b.claim(b.unit(p.Run, 1).Unit))
+	b.step() // the third unit, whose message is with b
+	for _, w := range []*workshop{a, b} {
+		w.memoryIsTrue()
+		w.unchanged(func() { require.Equal(t, decider.DispatchCapped, w.dispatch(p.Run)) })
+		w.unchanged(func() { w.pass() })
+	}
+	require.NoError(t, a.e.Stop(context.Background(), "test"))
+	require.Equal(t, decider.DispatchDispatched, b.dispatch(p.Run))
+	require.Equal(t, 2, b.unit(p.Run, 2).Dispatch)
+	require.Equal(t, 1, b.unit(p.Run, 3).Dispatch)
+	last := only[events.UnitDispatched](b.since(0))
+	require.Equal(t, events.DispatchIncarnationGone, last[len(last)-1].Cause)
+	b.memoryIsTrue()
+	b.deliver(b.complete)
+	require.Equal(t, events.RunSucceeded, b.run(p.Run).Status)
+}
+
 // B-1, L-4, N-3: a process of a shared store counts the slots of one that has come since its last look.
 func TestAProcessCountsTheSlotsOfANewcomer(t *testing.T) {
 	clock := &stepping{t: start}

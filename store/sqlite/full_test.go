@@ -163,7 +163,7 @@ func TestStatementsAreBounded(t *testing.T) {
 			n := 0
 			require.NoError(t, tx.Query(func(row store.Row) error { return row.Scan(&n) }, fmt.Sprint("SELECT ", i)))
 			require.Equal(t, i, n)
-			require.LessOrEqual(t, len(s.writer.s.lent), maxLent)
+			require.LessOrEqual(t, len(s.writer.s.queries.lent), maxLent)
 		}
 		return appendTo(unit(1), 0, renewed(1))(tx)
 	}))

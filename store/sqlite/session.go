@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -14,25 +15,20 @@ import (
 // driverName is under which the driver registered itself.
 const driverName = "sqlite"
 
-// maxLent bounds the prepared statements that a session keeps for its callers. They are few in a program that writes
-// its queries down; one that builds them loses the cache, not its memory.
-const maxLent = 512
-
 // session is one connection with its prepared statements, and the seam to the driver: reading and writing know only
 // this. Only queries take a context, and those of the writer pass one that never ends: a context interrupts the
 // connection, and what it interrupts may be a commit (L-11).
+//
+// Queries go through database/sql for its conversions. Statements that return nothing are most of what the writer does
+// and need none, so they go to the driver directly.
 type session struct {
 	db          *sql.DB // of this one connection
 	conn        *sql.Conn
 	busyTimeout int // milliseconds
 	guard       guard
-	own         map[string]*sql.Stmt
-	lent        map[lent]*sql.Stmt
-}
-
-type lent struct {
-	may   permission
-	query string
+	execs       *statements[rawStmt]
+	queries     *statements[*sql.Stmt]
+	values      []driver.NamedValue // of the statement that runs, kept for their capacity
 }
 
 func openSession(ctx context.Context, name string, busyTimeout int) (_ *session, err error) {
@@ -41,7 +37,9 @@ func openSession(ctx context.Context, name string, busyTimeout int) (_ *session,
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	s := &session{db: db, busyTimeout: busyTimeout, own: map[string]*sql.Stmt{}, lent: map[lent]*sql.Stmt{}}
+	s := &session{db: db, busyTimeout: busyTimeout}
+	s.execs = newStatements(s.prepareExec)
+	s.queries = newStatements(s.prepareQuery)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -55,21 +53,24 @@ func openSession(ctx context.Context, name string, busyTimeout int) (_ *session,
 	})
 }
 
+func (s *session) prepareQuery(query string) (*sql.Stmt, error) {
+	return s.conn.PrepareContext(context.Background(), query)
+}
+
 // exec runs a statement of this package.
 func (s *session) exec(query string, args ...any) error {
-	stmt, err := s.prepare(query)
-	if err != nil {
-		return err
+	stmt, err := s.execs.get(mayAll, query)
+	if err == nil {
+		err = s.execRaw(stmt, args)
 	}
-	_, err = stmt.Exec(args...)
 	return classify(err)
 }
 
 // query runs a query of this package.
 func (s *session) query(ctx context.Context, scan func(store.Row) error, query string, args ...any) error {
-	stmt, err := s.prepare(query)
+	stmt, err := s.queries.get(mayAll, query)
 	if err != nil {
-		return err
+		return classify(err)
 	}
 	return each(ctx, stmt, scan, args)
 }
@@ -77,9 +78,9 @@ func (s *session) query(ctx context.Context, scan func(store.Row) error, query s
 // execLent runs a statement that came from outside, and may touch what is not the log.
 func (s *session) execLent(query string, args ...any) error {
 	defer s.guard.lend(mayChange)()
-	stmt, err := s.prepareLent(query)
+	stmt, err := s.execs.get(mayChange, query)
 	if err == nil {
-		_, err = stmt.Exec(args...)
+		err = s.execRaw(stmt, args)
 	}
 	if isNotAllowed(err) {
 		return fmt.Errorf("a statement here may change tables, but not the log, the transaction or the connection: %w", err)
@@ -90,57 +91,19 @@ func (s *session) execLent(query string, args ...any) error {
 // queryLent runs a query that came from outside, and changes nothing.
 func (s *session) queryLent(ctx context.Context, scan func(store.Row) error, query string, args ...any) error {
 	defer s.guard.lend(mayRead)()
-	stmt, err := s.prepareLent(query)
+	stmt, err := s.queries.get(mayRead, query)
 	if err == nil {
 		err = each(ctx, stmt, scan, args)
 	}
 	if isNotAllowed(err) {
 		return fmt.Errorf("a query here may only read: %w", err)
 	}
-	return err
-}
-
-func (s *session) prepare(query string) (*sql.Stmt, error) {
-	if stmt, ok := s.own[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := s.conn.PrepareContext(context.Background(), query)
-	if err != nil {
-		return nil, classify(err)
-	}
-	s.own[query] = stmt
-	return stmt, nil
-}
-
-// prepareLent keeps what it prepares by permission, too: "COMMIT" is one of our own statements and none of a caller's.
-func (s *session) prepareLent(query string) (*sql.Stmt, error) {
-	key := lent{s.guard.may, query}
-	if stmt, ok := s.lent[key]; ok {
-		return stmt, nil
-	}
-	stmt, err := s.conn.PrepareContext(context.Background(), query)
-	if err != nil {
-		return nil, classify(err)
-	}
-	if len(s.lent) >= maxLent {
-		for _, old := range s.lent {
-			_ = old.Close() // it was only kept in case
-		}
-		clear(s.lent)
-	}
-	s.lent[key] = stmt
-	return stmt, nil
+	return classify(err)
 }
 
 // close finalizes every statement; one left open would keep SQLite from its last checkpoint.
 func (s *session) close() error {
-	var errs []error
-	for _, stmt := range s.own {
-		errs = append(errs, stmt.Close())
-	}
-	for _, stmt := range s.lent {
-		errs = append(errs, stmt.Close())
-	}
+	errs := []error{s.execs.close(), s.queries.close()}
 	if s.conn != nil {
 		errs = append(errs, s.conn.Close())
 	}
