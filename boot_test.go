@@ -30,7 +30,8 @@ func (w *workshop) local() *workshop {
 	return w
 }
 
-// N-1, N-6, L-6: an incarnation begins with NodeStarted, says what it recovered, and ends with NodeStopped; every start is a new one.
+// N-1, N-6, L-6: an incarnation begins with NodeStarted, says what it recovered, and ends with NodeStopped; every start
+// is a new one.
 func TestAnIncarnationIsOnRecord(t *testing.T) {
 	w := openWorkshop(t, options{config: towline.Config{Version: "1.2.3", Host: "edge-7", PID: 42}})
 	first := w.e.Node()
@@ -46,7 +47,8 @@ func TestAnIncarnationIsOnRecord(t *testing.T) {
 
 	w.restart()
 	require.NotEqual(t, first, w.e.Node())
-	require.Equal(t, []string{"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered"}, types(w.since(0)))
+	require.Equal(t, []string{"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered"},
+		types(w.since(0)))
 	w.view(func(v projections.View) {
 		nodes, err := v.Nodes(10)
 		require.NoError(t, err)
@@ -61,7 +63,8 @@ func TestAnIncarnationIsOnRecord(t *testing.T) {
 	w.crash()
 }
 
-// I-24, N-6: NodeStopped is the last word of an incarnation; a handler that outlives the stop writes nothing more, and its unit is left to recovery.
+// I-24, N-6: NodeStopped is the last word of an incarnation; a handler that outlives the stop writes nothing more, and
+// its unit is left to recovery.
 func TestAStoppedIncarnationWritesNothing(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -85,10 +88,11 @@ func TestAStopThatIsNotCommittedHasNotHappened(t *testing.T) {
 	w.deliver(w.complete)
 }
 
-// N-3, N-4, C-13, SC-213, SC-251: in exclusive mode a restart decides at once what the killed process held: leases, claims and marks without an outcome. Host and process
-// id are the same, and prove nothing.
+// N-3, N-4, C-13, SC-213, SC-251: in exclusive mode a restart decides at once what the killed process held: leases,
+// claims and marks without an outcome. Host and process id are the same, and prove nothing.
 func TestARestartRecoversAtOnce(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{linear(nil), reports()}, Host: "same", PID: 1}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{linear(nil), reports()}, Host: "same",
+		PID: 1}})
 	eligible, lost := w.started(days("linear", 10)), w.started(towline.RunSpec{Sync: "reports"})
 	w.claim(w.unit(eligible.Run, 1).Unit)
 	w.claim(w.unit(lost.Run, 1).Unit)
@@ -124,8 +128,9 @@ func (w *workshop) claimRegister(run events.RunID, k events.Kind) {
 	w.t.Helper()
 	require.NoError(w.t, w.transact(func(tx *towline.Tx) error {
 		results, err := tx.Execute(decider.ClaimWakeup{
-			Owner: run, Kind: k, Mode: events.AtMostOnce, At: tx.Now(), Token: tx.NewToken(), ExpiresAt: tx.Now().Add(events.SpanOf(time.Minute)),
-			Messages: 1, MaxAttempts: 20,
+			Owner: run, Kind: k, Mode: events.AtMostOnce, At: tx.Now(), Token: tx.NewToken(),
+			ExpiresAt: tx.Now().Add(events.SpanOf(time.Minute)),
+			Messages:  1, MaxAttempts: 20,
 		})
 		if err == nil {
 			require.Len(w.t, results[0].Events, 1)
@@ -134,7 +139,8 @@ func (w *workshop) claimRegister(run events.RunID, k events.Kind) {
 	}))
 }
 
-// N-3, N-4, U-4, SC-252, SC-370: units whose in-process message died with the process are dispatched again at once; a fan-out whose wakeup is still open is published as it is.
+// N-3, N-4, U-4, SC-252, SC-370: units whose in-process message died with the process are dispatched again at once; a
+// fan-out whose wakeup is still open is published as it is.
 func TestInProcessMessagesDieWithTheirProcess(t *testing.T) {
 	w := newWorkshop(t, single("north"), single("south")).local()
 	dead := w.started(towline.RunSpec{Sync: "north"})
@@ -163,9 +169,11 @@ func TestInProcessMessagesDieWithTheirProcess(t *testing.T) {
 	require.Equal(t, events.RunSucceeded, w.run(open.Run).Status)
 }
 
-// N-3: the message of a unit stays dead over several restarts, whoever closes the next wakeup; one that is dispatched anew lives.
+// N-3: the message of a unit stays dead over several restarts, whoever closes the next wakeup; one that is dispatched
+// anew lives.
 func TestADeadMessageStaysDead(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapEngine: 2})}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")},
+		Knobs: daily(towline.Knobs{CapEngine: 2})}})
 	w.local()
 	p := w.started(days("north", 2))
 	for range 3 {
@@ -213,7 +221,8 @@ func (w *workshop) openDying(n int) error {
 	return w.open()
 }
 
-// O-12, C-22, C-23, SC-052: a post_sync that was marked by a process that died has an unknown outcome, which is shown and never sent again.
+// O-12, C-22, C-23, SC-052: a post_sync that was marked by a process that died has an unknown outcome, which is shown
+// and never sent again.
 func TestAMarkWithoutAnOutcomeIsUnknownAfterARestart(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.plan(towline.RunSpec{Sync: "reports"})
@@ -235,7 +244,8 @@ func TestAMarkWithoutAnOutcomeIsUnknownAfterARestart(t *testing.T) {
 	w.crash()
 	r, _ := w.register(p.Run, events.KindPostSync)
 	require.Equal(t, decider.RegisterUnresolved, r.Status)
-	require.Equal(t, []decider.TargetOutcome{{Target: "index", Outcome: events.Unknown, Cause: events.OutcomeRelayDied}}, r.Outcomes)
+	require.Equal(t, []decider.TargetOutcome{{Target: "index", Outcome: events.Unknown,
+		Cause: events.OutcomeRelayDied}}, r.Outcomes)
 	for range 10 {
 		w.advance(time.Hour)
 		w.pass()
@@ -252,7 +262,8 @@ func TestASecondProcessIsRefused(t *testing.T) {
 	require.NotEmpty(t, err.Error())
 }
 
-// N-3, REC-5, SC-253, SC-254: in shared mode a start leaves the leases of others alone; those of a killed process end by expiry, those of a stopped one at once.
+// N-3, REC-5, SC-253, SC-254: in shared mode a start leaves the leases of others alone; those of a killed process end
+// by expiry, those of a stopped one at once.
 func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 	clock := &stepping{t: start}
 	a := openWorkshop(t, options{shared: true, clock: clock, unverified: true})
@@ -266,10 +277,12 @@ func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 	require.NoError(t, a.e.Stop(context.Background(), "test"))
 	require.Equal(t, 1, b.pass().ExpiredFailed)
 	require.Equal(t, []events.UnitLeaseExpired{{
-		Attempt: 1, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.LeaseIncarnationGone, LeaseNode: a.e.Node(),
+		Attempt: 1, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.LeaseIncarnationGone,
+		LeaseNode: a.e.Node(),
 	}}, only[events.UnitLeaseExpired](b.since(0)))
 
-	c := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true, config: towline.Config{Entropy: seeded(3)}})
+	c := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
+		config: towline.Config{Entropy: seeded(3)}})
 	q := c.started(towline.RunSpec{Sync: "reports", Mode: towline.FullResync})
 	c.claim(c.unit(q.Run, 1).Unit) // and is killed
 	clock.step(time.Minute - time.Microsecond)
@@ -280,12 +293,14 @@ func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 	require.Equal(t, events.WorkerLost, b.unit(q.Run, 1).ErrorCategory)
 }
 
-// N-3, U-4, I-26: in shared mode the message of a unit is gone with the process in whose memory it is, and with no other: that somebody else has published a later wakeup of the run does not make it stale. It is, at
-// once, when its process stops.
+// N-3, U-4, I-26: in shared mode the message of a unit is gone with the process in whose memory it is, and with no
+// other: that somebody else has published a later wakeup of the run does not make it stale. It is, at once, when its
+// process stops.
 func TestAMessageIsGoneWithItsOwnProcess(t *testing.T) {
 	clock := &stepping{t: start}
 	config := func(seed byte) towline.Config {
-		return towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapBucket: 2}), Entropy: seeded(seed)}
+		return towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapBucket: 2}),
+			Entropy: seeded(seed)}
 	}
 	a := openWorkshop(t, options{shared: true, clock: clock, config: config(1), unverified: true})
 	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, config: config(2)})
@@ -314,9 +329,11 @@ func TestAMessageIsGoneWithItsOwnProcess(t *testing.T) {
 func TestAProcessCountsTheSlotsOfANewcomer(t *testing.T) {
 	clock := &stepping{t: start}
 	k := daily(towline.Knobs{CapBucket: 1})
-	a := openWorkshop(t, options{shared: true, clock: clock, config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k}})
+	a := openWorkshop(t, options{shared: true, clock: clock,
+		config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k}})
 	p := a.started(days("north", 2))
-	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true, config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k, Entropy: seeded(2)}})
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
+		config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k, Entropy: seeded(2)}})
 	l := b.claim(b.unit(p.Run, 1).Unit)
 	require.Equal(t, decider.DispatchCapped, a.dispatch(p.Run), "the lease of the newcomer holds the only slot")
 	b.complete(l)
@@ -334,7 +351,8 @@ func TestRecoveryIsReplay(t *testing.T) {
 		w.complete(w.claim(w.unit(q.Run, 1).Unit))
 		w.advance(20 * time.Second)
 		if drop {
-			require.NoError(t, w.store.Store.Write(context.Background(), func(tx store.Tx) error { return projections.Drop(tx) }))
+			require.NoError(t, w.store.Store.Write(context.Background(),
+				func(tx store.Tx) error { return projections.Drop(tx) }))
 		}
 		w.o.config.Entropy = seeded(9)
 		w.crash()

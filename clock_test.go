@@ -12,7 +12,8 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// CLK-2, SC-336: engine time is the wall clock, but it never goes backwards, and goes on from where it was when the wall clock is set back.
+// CLK-2, SC-336: engine time is the wall clock, but it never goes backwards, and goes on from where it was when the
+// wall clock is set back.
 func TestEngineTimeNeverGoesBackwards(t *testing.T) {
 	wall := &stepping{t: start}
 	c := towline.NewClock(wall.Now)
@@ -44,7 +45,8 @@ func TestEngineTimeFollowsTheMonotonicClock(t *testing.T) {
 	})
 }
 
-// CLK-2, L-6: after a start on a clock that was set back, the log goes on without a step back, and nothing waits until the wall clock has caught up.
+// CLK-2, L-6: after a start on a clock that was set back, the log goes on without a step back, and nothing waits until
+// the wall clock has caught up.
 func TestAClockThatWasSetBackFreezesNothing(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: 7 * time.Second, On: []events.Category{events.Network}}
@@ -77,11 +79,13 @@ func TestAClockThatWasSetBackFreezesNothing(t *testing.T) {
 	require.Equal(t, head.Add(events.SpanOf(7*time.Second)), last)
 }
 
-// CLK-2, N-3: a process whose clock is behind that of another does not wait for its own; it goes on from the newest event.
+// CLK-2, N-3: a process whose clock is behind that of another does not wait for its own; it goes on from the newest
+// event.
 func TestAProcessThatIsBehindFollowsTheLog(t *testing.T) {
 	ahead, behind := &stepping{t: start.Add(time.Hour)}, &stepping{t: start}
 	a := openWorkshop(t, options{shared: true, clock: ahead})
-	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: behind, unverified: true, config: towline.Config{Entropy: seeded(2)}})
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: behind, unverified: true,
+		config: towline.Config{Entropy: seeded(2)}})
 	p := a.plan(towline.RunSpec{Sync: "reports"})
 	b.plan(towline.RunSpec{Sync: "reports", Sources: []string{"north"}}) // b sees the time of a
 	b.step()

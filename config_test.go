@@ -11,7 +11,8 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// Section 20, SC-105, SC-219: a value out of its bounds refuses the start, and the error names it by its key; nothing is written.
+// Section 20, SC-105, SC-219: a value out of its bounds refuses the start, and the error names it by its key; nothing
+// is written.
 func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
 	w := newWorkshop(t)
 	require.NoError(t, w.file.Close())
@@ -66,27 +67,30 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 	w := newWorkshop(t)
 	require.NoError(t, w.file.Close())
 	for want, change := range map[string]func(*towline.Sync){
-		"name is empty":              func(s *towline.Sync) { s.Name = "" },
-		"longer than 200 bytes":      func(s *towline.Sync) { s.Name = long },
-		"control character":          func(s *towline.Sync) { s.Name = "a\nb" },
-		"not valid UTF-8":            func(s *towline.Sync) { s.Name = "a\xff" },
-		"provider is empty":          func(s *towline.Sync) { s.Provider = "" },
-		"source is empty":            func(s *towline.Sync) { s.Sources = []string{""} },
-		`source "x" stands twice`:    func(s *towline.Sync) { s.Sources = []string{"x", "x"} },
-		`dataset "a" stands twice`:   func(s *towline.Sync) { s.Datasets = []towline.Dataset{{Name: "a"}, {Name: "a"}} },
-		`dataset is empty`:           dataset(towline.Dataset{}),
-		`tier "first"`:               dataset(towline.Dataset{Name: "a", Tier: "first"}),
-		`cost "free"`:                dataset(towline.Dataset{Name: "a", Cost: "free"}),
-		`window "decade"`:            dataset(towline.Dataset{Name: "a", Window: "decade"}),
-		"a snapshot has no windows":  dataset(towline.Dataset{Name: "a", Window: towline.Day, Snapshot: true}),
-		"depth 1h0m0s":               dataset(towline.Dataset{Name: "a", Depth: time.Hour}),
-		"retry max -1":               dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Max: -1}}),
-		"retry backoff -1s":          dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Backoff: -time.Second}}),
-		`member "m" stands twice`:    dataset(towline.Dataset{Name: "a", Members: []string{"m", "m"}}),
-		`surface is empty`:           dataset(towline.Dataset{Name: "a", Surfaces: []string{""}}),
-		"must exceed":                dataset(towline.Dataset{Name: "a", Cost: towline.Heavy}),
-		"post_sync target is empty":  func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{{}} },
-		`target "t" stands twice`:    func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{{Name: "t"}, {Name: "t"}} },
+		"name is empty":             func(s *towline.Sync) { s.Name = "" },
+		"longer than 200 bytes":     func(s *towline.Sync) { s.Name = long },
+		"control character":         func(s *towline.Sync) { s.Name = "a\nb" },
+		"not valid UTF-8":           func(s *towline.Sync) { s.Name = "a\xff" },
+		"provider is empty":         func(s *towline.Sync) { s.Provider = "" },
+		"source is empty":           func(s *towline.Sync) { s.Sources = []string{""} },
+		`source "x" stands twice`:   func(s *towline.Sync) { s.Sources = []string{"x", "x"} },
+		`dataset "a" stands twice`:  func(s *towline.Sync) { s.Datasets = []towline.Dataset{{Name: "a"}, {Name: "a"}} },
+		`dataset is empty`:          dataset(towline.Dataset{}),
+		`tier "first"`:              dataset(towline.Dataset{Name: "a", Tier: "first"}),
+		`cost "free"`:               dataset(towline.Dataset{Name: "a", Cost: "free"}),
+		`window "decade"`:           dataset(towline.Dataset{Name: "a", Window: "decade"}),
+		"a snapshot has no windows": dataset(towline.Dataset{Name: "a", Window: towline.Day, Snapshot: true}),
+		"depth 1h0m0s":              dataset(towline.Dataset{Name: "a", Depth: time.Hour}),
+		"retry max -1":              dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Max: -1}}),
+		"retry backoff -1s":         dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Backoff: -time.Second}}),
+		`member "m" stands twice`:   dataset(towline.Dataset{Name: "a", Members: []string{"m", "m"}}),
+		`surface is empty`:          dataset(towline.Dataset{Name: "a", Surfaces: []string{""}}),
+		"must exceed":               dataset(towline.Dataset{Name: "a", Cost: towline.Heavy}),
+		"post_sync target is empty": func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{{}} },
+		`target "t" stands twice`: func(s *towline.Sync) {
+			s.PostSync.Targets = []towline.Target{{Name: "t"},
+				{Name: "t"}}
+		},
 		`post_sync mode "sometimes"`: func(s *towline.Sync) { s.PostSync.Mode = "sometimes" },
 		"exactly_once":               func(s *towline.Sync) { s.PostSync.Mode = events.ExactlyOnce },
 	} {

@@ -37,14 +37,16 @@ func TestWhatFitsIsDispatched(t *testing.T) {
 	require.Equal(t, []string{"UnitDispatched", "UnitDispatched", "RunDispatchStarted", "OutboxArmed"}, types(log))
 	armed := w.pending(p.Run, events.KindUnit)
 	for _, d := range only[events.UnitDispatched](log) {
-		require.Equal(t, events.UnitDispatched{Dispatch: 1, Wakeup: armed.Current, Attempt: 1, Cause: events.DispatchPlanned, Bucket: "press/medium"}, d)
+		require.Equal(t, events.UnitDispatched{Dispatch: 1, Wakeup: armed.Current, Attempt: 1,
+			Cause: events.DispatchPlanned, Bucket: "press/medium"}, d)
 	}
 	run := w.run(p.Run)
 	require.Equal(t, events.RunIsDispatching, run.Status)
 	require.Equal(t, start, run.StartedAt)
 }
 
-// HD-6, B-2, B-4, B-5, SC-118: what does not fit stays planned, and the register is armed at now + countdown in the same transaction.
+// HD-6, B-2, B-4, B-5, SC-118: what does not fit stays planned, and the register is armed at now + countdown in the
+// same transaction.
 func TestOverflowStaysPlannedWithItsSafetyNet(t *testing.T) {
 	w := capped(t, towline.Knobs{}, "north")
 	p := w.plan(days("north", 10))
@@ -57,7 +59,8 @@ func TestOverflowStaysPlannedWithItsSafetyNet(t *testing.T) {
 	armed := w.pending(p.Run, events.KindDispatch)
 	require.Equal(t, start.Add(time.Minute), armed.AvailableAt)
 	last := log[len(log)-1]
-	require.Equal(t, events.OutboxArmed{N: armed.Current, AvailableAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.ArmCapped}, last.Event)
+	require.Equal(t, events.OutboxArmed{N: armed.Current, AvailableAt: events.MicrosOf(start.Add(time.Minute)),
+		Cause: events.ArmCapped}, last.Event)
 	w.unchanged(func() { require.Equal(t, decider.DispatchCapped, w.dispatch(p.Run)) })
 }
 
@@ -72,7 +75,8 @@ func TestDispatchOfNothing(t *testing.T) {
 	})
 }
 
-// HD-8, B-1, U-18, SC-126, SC-128, SC-129, SC-144: a second message finds the units in flight, and appends nothing; units that run are never dispatched again.
+// HD-8, B-1, U-18, SC-126, SC-128, SC-129, SC-144: a second message finds the units in flight, and appends nothing;
+// units that run are never dispatched again.
 func TestADuplicateDispatchFindsUnitsInFlight(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -97,7 +101,8 @@ func TestDispatchOfAFinishedRunWakesTheFinalizer(t *testing.T) {
 	require.Equal(t, 2, w.pending(p.Run, events.KindFinalize).Current)
 }
 
-// B-6, SC-120: a settle gives its slot to the next unit in its own transaction, and the wakeup of the countdown is not armed again.
+// B-6, SC-120: a settle gives its slot to the next unit in its own transaction, and the wakeup of the countdown is not
+// armed again.
 func TestASettleRefillsItsSlot(t *testing.T) {
 	w := capped(t, towline.Knobs{CapBucket: 2}, "north")
 	p := w.started(days("north", 4))
@@ -119,7 +124,8 @@ func mustUnit(t *testing.T, e events.Envelope) events.UnitID {
 	return id
 }
 
-// B-6, SC-121: when the run of the freed slot has none left, a unit of the oldest other run gets it, in the same transaction.
+// B-6, SC-121: when the run of the freed slot has none left, a unit of the oldest other run gets it, in the same
+// transaction.
 func TestASettleRefillsItsSlotFromAnotherRun(t *testing.T) {
 	w := capped(t, towline.Knobs{CapEngine: 1}, "north", "south")
 	first := w.started(days("north", 1))
@@ -133,7 +139,8 @@ func TestASettleRefillsItsSlotFromAnotherRun(t *testing.T) {
 	require.Equal(t, 2, w.statuses(third.Run)[events.UnitIsPlanned])
 }
 
-// B-6: a full bucket is no reason to leave the freed slot of the engine to nobody: the oldest run that it lets in gets it.
+// B-6: a full bucket is no reason to leave the freed slot of the engine to nobody: the oldest run that it lets in gets
+// it.
 func TestAFreedSlotGoesToWhomItLetsIn(t *testing.T) {
 	w := capped(t, towline.Knobs{CapEngine: 3, CapBucket: 2}, "north", "south")
 	first := w.started(days("north", 2))
@@ -147,8 +154,9 @@ func TestAFreedSlotGoesToWhomItLetsIn(t *testing.T) {
 	require.Equal(t, 1, w.statuses(blocked.Run)[events.UnitIsDispatching])
 }
 
-// B-6, P-9, I-21, SC-154, SC-158, SC-367: the last reference success of a source dispatches as many of its work items as it freed slots, and wakes
-// dispatch now for the others, which do not wait for the countdown. The other source keeps waiting.
+// B-6, P-9, I-21, SC-154, SC-158, SC-367: the last reference success of a source dispatches as many of its work items
+// as it freed slots, and wakes dispatch now for the others, which do not wait for the countdown. The other source keeps
+// waiting.
 func TestAReferenceSuccessOpensItsSource(t *testing.T) {
 	s := tiered()
 	s.Datasets[1].Window, s.Datasets[2].Window = towline.Day, towline.Day
@@ -171,7 +179,8 @@ func TestAReferenceSuccessOpensItsSource(t *testing.T) {
 	require.Equal(t, events.RunSucceeded, w.run(p.Run).Status)
 }
 
-// P-8, P-9, SC-153, SC-159, SC-160: reference units go first; a source without any is open at once; a dispatch message meanwhile changes nothing.
+// P-8, P-9, SC-153, SC-159, SC-160: reference units go first; a source without any is open at once; a dispatch message
+// meanwhile changes nothing.
 func TestReferenceUnitsGoFirst(t *testing.T) {
 	w := newWorkshop(t, tiered())
 	p := w.started(towline.RunSpec{Sync: "tracker"})
@@ -199,8 +208,8 @@ func flying(w *workshop, run events.RunID) (names []string) {
 	return names
 }
 
-// U-13, P-9, U-21, SC-155: a failed reference unit fails the waiting units of its source in the same transaction; the other source goes on, and the
-// last unit to end wakes the finalizer, once.
+// U-13, P-9, U-21, SC-155: a failed reference unit fails the waiting units of its source in the same transaction; the
+// other source goes on, and the last unit to end wakes the finalizer, once.
 func TestAFailedReferenceUnitFailsItsSource(t *testing.T) {
 	w := newWorkshop(t, tiered())
 	p := w.started(towline.RunSpec{Sync: "tracker"})
@@ -274,7 +283,8 @@ func TestOneFreeSlotGoesToOneUnit(t *testing.T) {
 	require.Equal(t, start.Add(time.Minute), w.pending(b.Run, events.KindDispatch).AvailableAt)
 }
 
-// B-2, HD-4, SC-124, SC-151: a full bucket skips its units and does not stop the walk; run and engine caps hold as well.
+// B-2, HD-4, SC-124, SC-151: a full bucket skips its units and does not stop the walk; run and engine caps hold as
+// well.
 func TestAllThreeCapsHold(t *testing.T) {
 	s := towline.Sync{
 		Name: "mixed", Provider: "p", Sources: []string{"north"},
@@ -332,8 +342,8 @@ func TestALoweredCapStopsNewDispatchOnly(t *testing.T) {
 	w.complete(leases[3])
 }
 
-// U-4, CLK-1, SC-131, SC-143: a dispatched unit that nobody claims is dispatched again at 15 minutes, not a microsecond earlier; its message is a new one, and the
-// age of its attempt does not start anew.
+// U-4, CLK-1, SC-131, SC-143: a dispatched unit that nobody claims is dispatched again at 15 minutes, not a microsecond
+// earlier; its message is a new one, and the age of its attempt does not start anew.
 func TestAStaleUnitIsDispatchedAgain(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	p := w.started(towline.RunSpec{Sync: "north"})
@@ -388,8 +398,8 @@ func TestAUnitThatNobodyClaimsCannotHoldBackTheRest(t *testing.T) {
 	require.Equal(t, 5, w.unit(p.Run, 1).Dispatch, "and when the rest is done it is tried again")
 }
 
-// U-14, HD-2, C-41, SC-136, SC-137: a unit that nobody claims for 24 hours fails with never_started, in the transaction of a dispatch, and the run ends; its age was not reset
-// by the reclaims.
+// U-14, HD-2, C-41, SC-136, SC-137: a unit that nobody claims for 24 hours fails with never_started, in the transaction
+// of a dispatch, and the run ends; its age was not reset by the reclaims.
 func TestAUnitThatNobodyClaimsForADayFails(t *testing.T) {
 	w := newWorkshop(t, tiered())
 	p := w.started(towline.RunSpec{Sync: "tracker", Sources: []string{"a"}})
@@ -403,7 +413,8 @@ func TestAUnitThatNobodyClaimsForADayFails(t *testing.T) {
 	u := w.unit(p.Run, 1)
 	require.Equal(t, events.NeverStarted, u.ErrorCategory)
 	require.Equal(t, 96, u.Dispatch)
-	require.Equal(t, map[events.UnitStatus]int{events.UnitHasFailed: 3}, w.statuses(p.Run), "U-13: with the cascade of a reference unit")
+	require.Equal(t, map[events.UnitStatus]int{events.UnitHasFailed: 3}, w.statuses(p.Run),
+		"U-13: with the cascade of a reference unit")
 	w.finalize(p.Run)
 	require.Equal(t, events.RunFailed, w.run(p.Run).Status)
 }
@@ -429,7 +440,8 @@ func TestAUnitIsNotGivenUpForLackOfRoom(t *testing.T) {
 	}
 }
 
-// U-3, HD-6, RW-7, SC-147, SC-148: a retry is taken at its time, by the normal register, which is armed for that time and not earlier.
+// U-3, HD-6, RW-7, SC-147, SC-148: a retry is taken at its time, by the normal register, which is armed for that time
+// and not earlier.
 func TestARetryIsDispatchedAtItsTime(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: 7 * time.Second, On: []events.Category{events.Network}}
@@ -452,7 +464,8 @@ func TestARetryIsDispatchedAtItsTime(t *testing.T) {
 	require.Equal(t, 2, w.claim(u.Unit).Unit.Attempt)
 }
 
-// O-8, HD-6, SC-043: a wakeup that comes before the retry for which it stands is dropped, and the time of the retry is kept in the same transaction.
+// O-8, HD-6, SC-043: a wakeup that comes before the retry for which it stands is dropped, and the time of the retry is
+// kept in the same transaction.
 func TestTheTimeOfARetryIsNotLost(t *testing.T) {
 	s := towline.Sync{Name: "north", Provider: "p", Sources: []string{"north"}, Datasets: []towline.Dataset{
 		{Name: "slow", Retry: towline.Retry{Max: 1, Backoff: 50 * time.Second, On: []events.Category{events.Network}}},
@@ -472,7 +485,8 @@ func TestTheTimeOfARetryIsNotLost(t *testing.T) {
 	require.Equal(t, start.Add(50*time.Second), w.pending(p.Run, events.KindDispatch).AvailableAt)
 }
 
-// HD-6, O-4, SC-368: a capped run of which units settle all the time arms its countdown once a minute at most, not once per unit.
+// HD-6, O-4, SC-368: a capped run of which units settle all the time arms its countdown once a minute at most, not once
+// per unit.
 func TestTheCountdownIsArmedOncePerMinute(t *testing.T) {
 	w := capped(t, towline.Knobs{CapBucket: 2}, "north")
 	p := w.started(days("north", 100))
@@ -508,7 +522,8 @@ func TestTheCountdownIsArmedOncePerMinute(t *testing.T) {
 func TestNoSlotIdlesWhileUnitsWait(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Hour}
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s}, Knobs: daily(towline.Knobs{CapBucket: 3})}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s},
+		Knobs: daily(towline.Knobs{CapBucket: 3})}})
 	p := w.started(days("north", 30))
 	inFlight := func() int {
 		n := w.statuses(p.Run)
@@ -529,4 +544,20 @@ func TestNoSlotIdlesWhileUnitsWait(t *testing.T) {
 			}
 		}
 	}
+}
+
+// B-3, U-19, HC-19, HC-11: the slot of a worker that lost its lease is given away; when it comes back its settle frees
+// nothing, and the next claim still respects the cap.
+func TestALateWorkerFreesNoSlot(t *testing.T) {
+	w := capped(t, towline.Knobs{CapBucket: 1}, "north")
+	p := w.started(days("north", 5))
+	late := w.claim(w.unit(p.Run, 1).Unit)
+	w.advance(time.Minute)
+	w.pass()
+	second := w.claim(w.unit(p.Run, 2).Unit)
+	require.ErrorIs(t, w.e.Complete(context.Background(), late, events.Result{}), towline.ErrLeaseLost)
+	require.Equal(t, decider.DispatchCapped, w.dispatch(p.Run))
+	require.Equal(t, 3, w.statuses(p.Run)[events.UnitIsPlanned])
+	w.complete(second)
+	require.Equal(t, 2, w.statuses(p.Run)[events.UnitIsPlanned])
 }

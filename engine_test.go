@@ -23,7 +23,8 @@ func (w *workshop) memoryIsTrue() {
 	require.Empty(w.t, differences)
 }
 
-// busy is a workshop in which everything is under way: a run that is planned, one with a reference unit at work, and one whose units all are.
+// busy is a workshop in which everything is under way: a run that is planned, one with a reference unit at work, and
+// one whose units all are.
 type busy struct {
 	*workshop
 	planned, ending events.RunID
@@ -34,13 +35,15 @@ type busy struct {
 func newBusy(t *testing.T) busy {
 	t.Helper()
 	s := tiered()
-	s.Datasets = append(s.Datasets, towline.Dataset{Name: "years", Window: towline.Year}, towline.Dataset{Name: "all", Snapshot: true})
+	s.Datasets = append(s.Datasets, towline.Dataset{Name: "years", Window: towline.Year}, towline.Dataset{Name: "all",
+		Snapshot: true})
 	s.PostSync = towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "SELECT 1"}}}
 	w := newWorkshop(t, s)
 	b := busy{workshop: w}
 	cascade := w.started(towline.RunSpec{Sync: "tracker", Sources: []string{"a"}})
 	b.reference = w.claim(w.unit(cascade.Run, 2).Unit)
-	b.ending = w.started(towline.RunSpec{Sync: "tracker", Sources: []string{"b"}, Datasets: []string{"all", "words", "work", "years"}}).Run
+	b.ending = w.started(towline.RunSpec{Sync: "tracker", Sources: []string{"b"}, Datasets: []string{"all", "words",
+		"work", "years"}}).Run
 	for _, u := range w.units(b.ending) {
 		b.leases = append(b.leases, w.claim(u.Unit))
 	}
@@ -68,14 +71,18 @@ var works = []struct {
 	}},
 	{"a failure with its cascade", false, func(b busy, tx *towline.Tx) error {
 		l := b.reference
-		_, err := tx.Execute(decider.FailUnit{Unit: l.Unit.Unit, At: tx.Now(), RunOpen: true, Attempt: 1, Token: l.Token, Category: events.Auth})
+		_, err := tx.Execute(decider.FailUnit{Unit: l.Unit.Unit, At: tx.Now(), RunOpen: true, Attempt: 1,
+			Token: l.Token, Category: events.Auth})
 		return err
 	}},
 	{"an expiry", false, func(b busy, tx *towline.Tx) error {
 		_, err := tx.Execute(decider.ExpireLease{Unit: b.leases[1].Unit.Unit, At: tx.Now().Add(1e9), RunOpen: true})
 		return err
 	}},
-	{"a settle with a watermark", false, func(b busy, tx *towline.Tx) error { return b.settle(tx, b.leases[2], events.Result{}) }},
+	{"a settle with a watermark", false, func(b busy, tx *towline.Tx) error {
+		return b.settle(tx, b.leases[2],
+			events.Result{})
+	}},
 	{"a settle that leaves a state", false, func(b busy, tx *towline.Tx) error {
 		return b.settle(tx, b.leases[0], events.Result{State: []byte(`{"a":1}`)})
 	}},
@@ -90,8 +97,10 @@ var works = []struct {
 	{"a claimed and marked wakeup", true, func(b busy, tx *towline.Tx) error {
 		token := tx.NewToken()
 		_, err := tx.Execute(
-			decider.ClaimWakeup{Owner: b.planned, Kind: events.KindUnit, At: tx.Now(), Token: token, ExpiresAt: tx.Now().Add(1e6), Messages: 2, MaxAttempts: 20},
-			decider.MarkWakeup{Owner: b.planned, Kind: events.KindUnit, At: tx.Now(), N: 1, Token: token, Transport: events.TransportLocal, Messages: 2})
+			decider.ClaimWakeup{Owner: b.planned, Kind: events.KindUnit, At: tx.Now(), Token: token,
+				ExpiresAt: tx.Now().Add(1e6), Messages: 2, MaxAttempts: 20},
+			decider.MarkWakeup{Owner: b.planned, Kind: events.KindUnit, At: tx.Now(), N: 1, Token: token,
+				Transport: events.TransportLocal, Messages: 2})
 		return err
 	}},
 	{"the end of a node", false, func(b busy, tx *towline.Tx) error {
@@ -122,8 +131,8 @@ var failures = map[string]func(busy, func(*towline.Tx) error){
 	},
 }
 
-// L-2, L-3, SC-014, SC-369: whatever a transaction has done when it fails, by an error, by a panic or with its commit, log, tables and memory are those of
-// before. The works pile up, so the last transaction holds all of them.
+// L-2, L-3, SC-014, SC-369: whatever a transaction has done when it fails, by an error, by a panic or with its commit,
+// log, tables and memory are those of before. The works pile up, so the last transaction holds all of them.
 func TestAFailedTransactionLeavesNothing(t *testing.T) {
 	b := newBusy(t)
 	for n := range works {
@@ -197,9 +206,11 @@ func TestCallersOfOneCommitAreIndependent(t *testing.T) {
 	require.Len(t, openRuns(w), callers/3)
 }
 
-// R-10, L-2: a transaction that causes more commands than the limit is a defect, and panics with the command; nothing of it stays.
+// R-10, L-2: a transaction that causes more commands than the limit is a defect, and panics with the command; nothing
+// of it stays.
 func TestTheReactionLimitPanics(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{}), ReactionLimit: 10}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")},
+		Knobs: daily(towline.Knobs{}), ReactionLimit: 10}})
 	w.unchanged(func() {
 		defer func() {
 			p := fmt.Sprint(recover())
@@ -217,7 +228,8 @@ func TestTheReactionLimitPanics(t *testing.T) {
 // L-3, SC-373: a cache of a few folds gives the same histories as one that holds them all.
 func TestASmallCacheDecidesTheSame(t *testing.T) {
 	log := func(size int) []events.Envelope {
-		w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{tiered(), single("north")}, Knobs: daily(towline.Knobs{}), FoldCache: size}})
+		w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{tiered(), single("north")},
+			Knobs: daily(towline.Knobs{}), FoldCache: size}})
 		for i := range 3 {
 			w.plan(towline.RunSpec{Sync: "tracker"})
 			w.plan(days("north", 5+i))
@@ -249,7 +261,8 @@ func TestAHalfReadMemoryIsNotUsed(t *testing.T) {
 	w.deliver(w.complete)
 	require.Equal(t, start.Add(10*time.Second), watermark(w, "north", "north-articles"))
 
-	for _, table := range []string{"FROM watermarks", "FROM left_state", "FROM nodes", "FROM runs", "JOIN units", "JOIN outbox"} {
+	for _, table := range []string{"FROM watermarks", "FROM left_state", "FROM nodes", "FROM runs", "JOIN units",
+		"JOIN outbox"} {
 		w.e.ForgetMemory()
 		w.store.failQuery = table
 		require.ErrorIs(t, w.e.Complete(context.Background(), oldLease, events.Result{}), errPlanted, table)
@@ -265,8 +278,10 @@ func TestAHalfReadMemoryIsNotUsed(t *testing.T) {
 func TestAHalfFollowedLogIsNotUsed(t *testing.T) {
 	clock := &stepping{t: start}
 	a := openWorkshop(t, options{shared: true, clock: clock})
-	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true, config: towline.Config{Entropy: seeded(2)}})
-	for _, query := range []string{"FROM nodes", "FROM runs r WHERE", "CROSS JOIN outbox", "CROSS JOIN units", "FROM watermarks", "FROM left_state", "FROM units WHERE unit_id"} {
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
+		config: towline.Config{Entropy: seeded(2)}})
+	for _, query := range []string{"FROM nodes", "FROM runs r WHERE", "CROSS JOIN outbox", "CROSS JOIN units",
+		"FROM watermarks", "FROM left_state", "FROM units WHERE unit_id"} {
 		a.memoryIsTrue()
 		p := b.plan(towline.RunSpec{Sync: "reports"})
 		b.step()
@@ -291,7 +306,8 @@ func TestACallerThatLeavesLeavesNothing(t *testing.T) {
 	w.plan(towline.RunSpec{Sync: "reports"})
 }
 
-// SC-088, L-2: the run of a message is always there, because nothing is published before its commit; a nudge comes after it.
+// SC-088, L-2: the run of a message is always there, because nothing is published before its commit; a nudge comes
+// after it.
 func TestANudgeComesAfterTheCommit(t *testing.T) {
 	w := newWorkshop(t)
 	<-drained(w.e.Nudged())
@@ -347,7 +363,8 @@ func TestTheEarliestTimeAheadIsKnown(t *testing.T) {
 	require.Equal(t, events.MicrosOf(start.Add(7*time.Second)), <-w.e.Alarms())
 }
 
-// L-7, SC-330, HC-25: an event that this release cannot read stops the start, with its position; nothing is changed by the attempt.
+// L-7, SC-330, HC-25: an event that this release cannot read stops the start, with its position; nothing is changed by
+// the attempt.
 func TestAnUnknownEventStopsTheStart(t *testing.T) {
 	for name, row := range map[string]string{
 		"unknown type":   `9999, 1, '{}'`,
@@ -379,7 +396,8 @@ func (w *workshop) reopenFile() error {
 
 // D-22, SC-350, L-6: ids that are made in one frozen instant sort in the order of their making.
 func TestIDsOfOneInstantSortAsTheyWereMade(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{})}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")},
+		Knobs: daily(towline.Knobs{})}})
 	var last events.UnitID
 	for range 3 {
 		p := w.plan(days("north", 100))
@@ -397,7 +415,8 @@ func TestALaterConfigurationDoesNotMakeTheLogWrong(t *testing.T) {
 	})}})
 	w.plan(days("north", 20))
 	w.deliver(w.complete)
-	w.o.config.Knobs = daily(towline.Knobs{CapBucket: 1, CapRun: 1, CapEngine: 1, MaxUnits: 2, MaxAttempts: 1, Stale: time.Second, NeverStartedAfter: time.Second, BackoffBase: time.Millisecond})
+	w.o.config.Knobs = daily(towline.Knobs{CapBucket: 1, CapRun: 1, CapEngine: 1, MaxUnits: 2, MaxAttempts: 1,
+		Stale: time.Second, NeverStartedAfter: time.Second, BackoffBase: time.Millisecond})
 	w.crash() // and the proof at the end
 }
 

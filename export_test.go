@@ -28,7 +28,8 @@ func (e *Engine) CompareMemory(ctx context.Context) ([]string, error) {
 				version = history[n-1].Version
 			}
 			if want := decider.Fold(id, history); kept.version != version || !reflect.DeepEqual(kept.state, want) {
-				out = append(out, fmt.Sprintf("fold of %s is at version %d: %+v; the log says version %d: %+v", id, kept.version, kept.state, version, want))
+				out = append(out, fmt.Sprintf("fold of %s is at version %d: %+v; the log says version %d: %+v", id,
+					kept.version, kept.state, version, want))
 			}
 		}
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// HF-3, I-8, J-1, SC-220: the end of a run, the close of its job and the wakeup of its post_sync are one transaction.
+// HF-3, I-8, J-1, SC-220: the end of a run, the close of its job and the wakeup of its post_sync are one
+// transaction.
 func TestARunEndsInOneTransaction(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -27,7 +28,8 @@ func TestARunEndsInOneTransaction(t *testing.T) {
 	log := w.since(before)
 	oneTx(t, log)
 	require.Equal(t, []string{"RunFinalized", "JobClosed", "OutboxArmed"}, types(log))
-	require.Equal(t, events.RunFinalized{Status: events.RunSucceeded, Counts: events.Counts{Total: 2, Succeeded: 2}, PostSyncOwed: true}, log[0].Event)
+	require.Equal(t, events.RunFinalized{Status: events.RunSucceeded, Counts: events.Counts{Total: 2, Succeeded: 2},
+		PostSyncOwed: true}, log[0].Event)
 	w.pending(p.Run, events.KindPostSync)
 	run := w.run(p.Run)
 	require.Equal(t, start.Add(time.Second), run.CompletedAt)
@@ -65,7 +67,8 @@ func TestTheStatusOfARunIsThatOfItsUnits(t *testing.T) {
 	}
 }
 
-// HF-1, R-7, I-7, HC-04, SC-223, SC-229: a second finalize message finds the run ended; status and counts never change again.
+// HF-1, R-7, I-7, HC-04, SC-223, SC-229: a second finalize message finds the run ended; status and counts never change
+// again.
 func TestARunEndsOnce(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.plan(towline.RunSpec{Sync: "reports"})
@@ -80,7 +83,8 @@ func TestARunEndsOnce(t *testing.T) {
 	require.Equal(t, run, w.run(p.Run))
 }
 
-// HF-2, SC-225: while a unit is open, also one that waits for its retry, a finalize message writes nothing; the settle of the last unit arms a new wakeup.
+// HF-2, SC-225: while a unit is open, also one that waits for its retry, a finalize message writes nothing; the settle
+// of the last unit arms a new wakeup.
 func TestAnOpenUnitKeepsTheRunOpen(t *testing.T) {
 	s := reports()
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second, On: []events.Category{events.Network}}
@@ -101,7 +105,8 @@ func TestAnEarlyFinalizeWakeupIsDropped(t *testing.T) {
 	w.complete(w.claim(w.unit(p.Run, 1).Unit))
 	w.o.unverified = true // no rule arms it so early
 	require.NoError(t, w.transact(func(tx *towline.Tx) error {
-		_, err := tx.Execute(decider.ArmWakeup{Owner: p.Run, Kind: events.KindFinalize, At: tx.Now(), Cause: events.ArmSettled})
+		_, err := tx.Execute(decider.ArmWakeup{Owner: p.Run, Kind: events.KindFinalize, At: tx.Now(),
+			Cause: events.ArmSettled})
 		return err
 	}))
 	require.Equal(t, 1, w.step().Dropped)
@@ -111,7 +116,8 @@ func TestAnEarlyFinalizeWakeupIsDropped(t *testing.T) {
 	require.Equal(t, 2, r.Closed)
 }
 
-// U-21, I-9, L-9, HC-04, SC-224: of two last settles that share a commit only the second arms finalize, and the run ends once.
+// U-21, I-9, L-9, HC-04, SC-224: of two last settles that share a commit only the second arms finalize, and the run
+// ends once.
 func TestTwoLastSettlesArmFinalizeOnce(t *testing.T) {
 	w := openWorkshop(t, options{grouped: true})
 	for range 20 {

@@ -27,8 +27,9 @@ import (
 	"github.com/towline-dev/towline/transport"
 )
 
-// workshop is one process on a store of its own: an engine without goroutines, a relay that a test drives, a broker that
-// records, and a clock that only the test moves. Every workshop ends with a proof that views, memory and log agree (I-26).
+// workshop is one process on a store of its own: an engine without goroutines, a relay that a test drives, a broker
+// that records, and a clock that only the test moves. Every workshop ends with a proof that views, memory and log agree
+// (I-26).
 type workshop struct {
 	t      *testing.T
 	o      options
@@ -74,7 +75,8 @@ func (s *stepping) step(d time.Duration) {
 // reports is a sync with nothing special: two sources, one dataset with watermarks.
 func reports() towline.Sync {
 	return towline.Sync{
-		Name: "reports", Provider: "press", Sources: []string{"north", "south"}, Datasets: []towline.Dataset{{Name: "articles"}},
+		Name: "reports", Provider: "press", Sources: []string{"north", "south"},
+		Datasets: []towline.Dataset{{Name: "articles"}},
 		PostSync: towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "SELECT 1"}}},
 	}
 }
@@ -348,7 +350,8 @@ func (w *workshop) started(spec towline.RunSpec) towline.Planned {
 	return p
 }
 
-// deliver handles everything that reached the broker, as the handlers would, until nothing is left. work settles a unit.
+// deliver handles everything that reached the broker, as the handlers would, until nothing is left. work settles a
+// unit.
 func (w *workshop) deliver(work func(towline.Lease)) {
 	w.t.Helper()
 	const most = 10_000

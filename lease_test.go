@@ -16,8 +16,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// U-5, HU-2, SC-015: a claim is a transaction of its own, with the next attempt, a secret, and the times of the run's policy; the fence is the epoch and
-// its position.
+// U-5, HU-2, SC-015: a claim is a transaction of its own, with the next attempt, a secret, and the times of the run's
+// policy; the fence is the epoch and its position.
 func TestAClaimOpensOneAttempt(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -29,8 +29,9 @@ func TestAClaimOpensOneAttempt(t *testing.T) {
 	log := w.since(before)
 	require.Equal(t, []string{"UnitClaimed"}, types(log))
 	require.Equal(t, events.UnitClaimed{
-		Attempt: 1, Token: l.Token, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), LeaseEndsAt: events.MicrosOf(start.Add(time.Hour)),
-		Worker: "worker",
+		Attempt: 1, Token: l.Token, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)),
+		LeaseEndsAt: events.MicrosOf(start.Add(time.Hour)),
+		Worker:      "worker",
 	}, log[0].Event)
 	require.Equal(t, events.NewFence(1, log[0].Position), l.Fence)
 	require.Equal(t, time.Minute, l.ExpiresIn)
@@ -48,7 +49,8 @@ func TestADuplicateIsNotClaimable(t *testing.T) {
 	w.claim(running)
 	w.complete(w.claim(done))
 	waiting := w.unit(w.plan(towline.RunSpec{Sync: "reports"}).Run, 1).Unit
-	for name, unit := range map[string]events.UnitID{"running": running, "ended": done, "planned": waiting, "unknown": {1}} {
+	for name, unit := range map[string]events.UnitID{"running": running, "ended": done, "planned": waiting,
+		"unknown": {1}} {
 		w.unchanged(func() {
 			_, err := w.e.Claim(context.Background(), unit, towline.Worker{})
 			require.ErrorIs(t, err, towline.ErrNotClaimable, name)
@@ -70,7 +72,8 @@ func TestARetryingUnitIsTooEarly(t *testing.T) {
 	})
 }
 
-// HU-1: a unit whose sync, source or dataset is not configured here is left for a process that knows it; a worker over the API may have it.
+// HU-1: a unit whose sync, source or dataset is not configured here is left for a process that knows it; a worker over
+// the API may have it.
 func TestAUnitThatIsNotConfiguredHereIsNotClaimed(t *testing.T) {
 	for name, change := range map[string]func(*towline.Sync){
 		"sync":    func(s *towline.Sync) { s.Name = "other" },
@@ -95,7 +98,8 @@ func TestAUnitThatIsNotConfiguredHereIsNotClaimed(t *testing.T) {
 	}
 }
 
-// U-5, U-4, I-17, SC-134: the late message of a stale unit, whose slot was given away, claims nothing; the unit is dispatched again.
+// U-5, U-4, I-17, SC-134: the late message of a stale unit, whose slot was given away, claims nothing; the unit is
+// dispatched again.
 func TestAStaleUnitNeedsAFreeSlot(t *testing.T) {
 	w := openWorkshop(t, options{config: towline.Config{Knobs: towline.Knobs{CapEngine: 1}}})
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -127,21 +131,25 @@ func TestRenewalsAreBounded(t *testing.T) {
 		renewed, err := w.e.Renew(context.Background(), l)
 		require.NoError(t, err)
 		require.Positive(t, renewed.ExpiresIn)
-		require.Equal(t, w.unit(p.Run, 1).LeaseExpiresAt.Sub(w.now.Now()), renewed.ExpiresIn, "what the worker is told is what is in force")
+		require.Equal(t, w.unit(p.Run, 1).LeaseExpiresAt.Sub(w.now.Now()), renewed.ExpiresIn,
+			"what the worker is told is what is in force")
 		l = renewed
 	}
 	log := w.since(before)
 	require.Len(t, log, 6)
 	for i, e := range log {
 		require.Equal(t, events.UnitLeaseRenewed{
-			Attempt: 1, Token: l.Token, LeaseExpiresAt: events.MicrosOf(start.Add(time.Duration(i+1)*20*time.Second + time.Minute)),
+			Attempt: 1, Token: l.Token,
+			LeaseExpiresAt: events.MicrosOf(start.Add(time.Duration(i+1)*20*time.Second + time.Minute)),
 		}, e.Event)
 	}
 }
 
-// U-6, C-18, I-6, SC-173: no renewal goes beyond the lifetime of the attempt; then it is refused, and the unit is recovered.
+// U-6, C-18, I-6, SC-173: no renewal goes beyond the lifetime of the attempt; then it is refused, and the unit is
+// recovered.
 func TestRenewalsEndWithTheLifetime(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Knobs: towline.Knobs{Lease: 10 * time.Second, MaxLifetime: 25 * time.Second}}})
+	w := openWorkshop(t, options{config: towline.Config{Knobs: towline.Knobs{Lease: 10 * time.Second,
+		MaxLifetime: 25 * time.Second}}})
 	p := w.started(towline.RunSpec{Sync: "reports"})
 	l := w.claim(w.unit(p.Run, 1).Unit)
 	for range 24 {
@@ -180,9 +188,11 @@ func TestARenewalNeedsTheLease(t *testing.T) {
 	})
 }
 
-// HU-3, SC-175: the renewals of a node that fall due together share one transaction, and one lost lease does not take the others with it.
+// HU-3, SC-175: the renewals of a node that fall due together share one transaction, and one lost lease does not take
+// the others with it.
 func TestRenewalsOfANodeShareATransaction(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapBucket: 20, CapRun: 20})}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")},
+		Knobs: daily(towline.Knobs{CapBucket: 20, CapRun: 20})}})
 	p := w.started(days("north", 20))
 	var leases []towline.Lease
 	for _, u := range w.units(p.Run) {
@@ -205,8 +215,8 @@ func TestRenewalsOfANodeShareATransaction(t *testing.T) {
 	require.Len(t, only[events.UnitLeaseRenewed](log), 19)
 }
 
-// U-7, U-21, WM-1, WM-2, I-9, SC-108, SC-161: a success carries its watermark, and the last one of a run the wakeup of the finalizer; one
-// before the last arms nothing.
+// U-7, U-21, WM-1, WM-2, I-9, SC-108, SC-161: a success carries its watermark, and the last one of a run the wakeup of
+// the finalizer; one before the last arms nothing.
 func TestTheLastSuccessArmsFinalize(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -228,7 +238,8 @@ func TestTheLastSuccessArmsFinalize(t *testing.T) {
 	log = w.since(before)
 	oneTx(t, log)
 	require.Equal(t, []string{"UnitSucceeded", "OutboxArmed"}, types(log))
-	require.Equal(t, events.OutboxArmed{N: 1, AvailableAt: events.MicrosOf(start.Add(30 * time.Second)), Cause: events.ArmSettled}, log[1].Event)
+	require.Equal(t, events.OutboxArmed{N: 1, AvailableAt: events.MicrosOf(start.Add(30 * time.Second)),
+		Cause: events.ArmSettled}, log[1].Event)
 	u := w.unit(p.Run, 2)
 	require.Equal(t, events.UnitHasSucceeded, u.Status)
 	require.Zero(t, u.LeaseExpiresAt)
@@ -249,12 +260,14 @@ func TestAWatermarkNeverGoesBack(t *testing.T) {
 	require.Equal(t, start.Add(30*time.Second), watermark(w, "north", "north-articles"))
 }
 
-// WM-4, WM-5, W-1, W-4, SC-099, SC-103, SC-112, SC-113: backfill, snapshots and calendar periods write no watermark; full_resync does; a family writes one per member.
+// WM-4, WM-5, W-1, W-4, SC-099, SC-103, SC-112, SC-113: backfill, snapshots and calendar periods write no watermark;
+// full_resync does; a family writes one per member.
 func TestWhoWritesWatermarks(t *testing.T) {
 	s := towline.Sync{
 		Name: "tracker", Provider: "p", Sources: []string{"north"},
 		Datasets: []towline.Dataset{
-			{Name: "plain"}, {Name: "family", Members: []string{"items", "labels"}}, {Name: "all", Snapshot: true}, {Name: "years", Window: towline.Year},
+			{Name: "plain"}, {Name: "family", Members: []string{"items", "labels"}}, {Name: "all", Snapshot: true},
+			{Name: "years", Window: towline.Year},
 		},
 	}
 	for mode, want := range map[events.Mode][]string{
@@ -283,7 +296,8 @@ func TestWhoWritesWatermarks(t *testing.T) {
 	}
 }
 
-// WM-2, W-5, SC-110: a window that ends ahead of now, which only a backfill may have, moves nothing; a watermark is never after its event.
+// WM-2, W-5, SC-110: a window that ends ahead of now, which only a backfill may have, moves nothing; a watermark is
+// never after its event.
 func TestAWatermarkIsNeverAheadOfNow(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	w.plan(towline.RunSpec{Sync: "north", Before: start.Add(time.Hour)})
@@ -291,8 +305,8 @@ func TestAWatermarkIsNeverAheadOfNow(t *testing.T) {
 	require.Equal(t, start, watermark(w, "north", "north-articles"))
 }
 
-// L-2, C-15, SC-114: a settle that fails half way leaves the unit with its lease, and no watermark, no refilled slot, no wakeup; the same
-// settle can be repeated.
+// L-2, C-15, SC-114: a settle that fails half way leaves the unit with its lease, and no watermark, no refilled slot,
+// no wakeup; the same settle can be repeated.
 func TestASettleThatFailsHalfWayChangesNothing(t *testing.T) {
 	w := openWorkshop(t, options{config: towline.Config{Knobs: towline.Knobs{CapEngine: 1}}})
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -318,13 +332,17 @@ func TestASettleThatFailsHalfWayChangesNothing(t *testing.T) {
 	require.Equal(t, map[events.UnitStatus]int{events.UnitHasSucceeded: 1, events.UnitIsDispatching: 1}, w.statuses(p.Run))
 }
 
-// U-19, HU-8, SC-176, SC-177, SC-178: a late settle of any kind changes nothing, is on record once per attempt, and its worker learns that it lost.
+// U-19, HU-8, SC-176, SC-177, SC-178: a late settle of any kind changes nothing, is on record once per attempt, and its
+// worker learns that it lost.
 func TestALateResultIsRecordedOnce(t *testing.T) {
 	for name, late := range map[string]func(*workshop, towline.Lease) error{
 		"success": func(w *workshop, l towline.Lease) error {
 			return w.e.Complete(context.Background(), l, events.Result{Rows: 1})
 		},
-		"failure":   func(w *workshop, l towline.Lease) error { return w.e.Fail(context.Background(), l, events.Auth, "no") },
+		"failure": func(w *workshop, l towline.Lease) error {
+			return w.e.Fail(context.Background(), l, events.Auth,
+				"no")
+		},
 		"hand-back": func(w *workshop, l towline.Lease) error { return w.e.Release(context.Background(), l, "stopping") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,7 +368,8 @@ func TestALateResultIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// U-19, SC-365: two attempts of a unit that are both late leave one record each, however often they settle; a stranger leaves none.
+// U-19, SC-365: two attempts of a unit that are both late leave one record each, however often they settle; a stranger
+// leaves none.
 func TestEachLateAttemptIsRecorded(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 2, Backoff: time.Second}
@@ -396,7 +415,8 @@ func TestAStrangerLeavesNoRecord(t *testing.T) {
 	w.complete(l)
 }
 
-// HU-9, U-19, SC-195: repeating the settle that was accepted gets the first answer again and appends nothing, also while the next attempt is under way.
+// HU-9, U-19, SC-195: repeating the settle that was accepted gets the first answer again and appends nothing, also
+// while the next attempt is under way.
 func TestARepeatedSettleGetsTheFirstAnswer(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second, On: []events.Category{events.Network}}
@@ -448,8 +468,8 @@ func TestASettleOutlivesItsCaller(t *testing.T) {
 	require.Equal(t, map[events.UnitStatus]int{events.UnitHasSucceeded: 2}, w.statuses(p.Run))
 }
 
-// U-16, O-13, SC-186, SC-187: a unit that is handed back uses up no retry, is due at once the first time and later behind a growing wait, and fails
-// at the tenth in a row.
+// U-16, O-13, SC-186, SC-187: a unit that is handed back uses up no retry, is due at once the first time and later
+// behind a growing wait, and fails at the tenth in a row.
 func TestHandBacksWaitLongerAndEnd(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	p := w.started(towline.RunSpec{Sync: "north"})
@@ -509,7 +529,8 @@ func TestAnotherOutcomeBeginsTheRowOfHandBacksAnew(t *testing.T) {
 	require.Equal(t, events.UnitHasFailed, w.unit(p.Run, 1).Status, "the retry of its category is still used up")
 }
 
-// U-8, U-10, E-2, RW-2, SC-191, SC-192: a category that the policy lists is tried again, with its backoff and its own maximum; any other is final.
+// U-8, U-10, E-2, RW-2, SC-191, SC-192: a category that the policy lists is tried again, with its backoff and its own
+// maximum; any other is final.
 func TestADeclaredCategoryIsTriedAgain(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 2, Backoff: 30 * time.Second, On: []events.Category{events.Network}}
@@ -544,7 +565,8 @@ func TestADeclaredCategoryIsTriedAgain(t *testing.T) {
 func TestAWorkerCannotReportWhatTheReconcilerFinds(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 2}
-	for _, c := range []events.Category{"", events.ExpiredLease, events.HandedBack, events.WorkerLost, events.NeverStarted} {
+	for _, c := range []events.Category{"", events.ExpiredLease, events.HandedBack, events.WorkerLost,
+		events.NeverStarted} {
 		w := newWorkshop(t, s)
 		p := w.started(towline.RunSpec{Sync: "north"})
 		w.fail(w.claim(w.unit(p.Run, 1).Unit), c)
@@ -560,7 +582,8 @@ func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 		p := w.started(towline.RunSpec{Sync: "reports"})
 		l := w.claim(w.unit(p.Run, 1).Unit)
 		before, commits := w.head(), w.store.commits
-		next, settled, claimed := w.e.SettleAndClaim(ctx, l, towline.Completed{}, w.unit(p.Run, 2).Unit, towline.Worker{Name: "worker"})
+		next, settled, claimed := w.e.SettleAndClaim(ctx, l, towline.Completed{}, w.unit(p.Run, 2).Unit,
+			towline.Worker{Name: "worker"})
 		require.NoError(t, settled)
 		require.NoError(t, claimed)
 		require.Equal(t, 1, w.store.commits-commits)
@@ -574,7 +597,8 @@ func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 		l := w.claim(w.unit(p.Run, 1).Unit)
 		w.advance(time.Minute)
 		before := w.head()
-		next, settled, claimed := w.e.SettleAndClaim(ctx, l, towline.Completed{}, w.unit(p.Run, 2).Unit, towline.Worker{Name: "worker"})
+		next, settled, claimed := w.e.SettleAndClaim(ctx, l, towline.Completed{}, w.unit(p.Run, 2).Unit,
+			towline.Worker{Name: "worker"})
 		require.ErrorIs(t, settled, towline.ErrLeaseLost)
 		require.NoError(t, claimed)
 		oneTx(t, w.since(before))
@@ -606,7 +630,8 @@ func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 		p := w.started(towline.RunSpec{Sync: "reports"})
 		l := w.claim(w.unit(p.Run, 1).Unit)
 		w.store.lose = errPlanted
-		_, settled, claimed := w.e.SettleAndClaim(ctx, l, towline.Completed{}, w.unit(p.Run, 2).Unit, towline.Worker{Name: "worker"})
+		_, settled, claimed := w.e.SettleAndClaim(ctx, l, towline.Completed{}, w.unit(p.Run, 2).Unit,
+			towline.Worker{Name: "worker"})
 		require.ErrorIs(t, settled, errPlanted)
 		require.ErrorIs(t, claimed, errPlanted)
 		w.complete(l)
@@ -624,10 +649,11 @@ func TestAResultIsChecked(t *testing.T) {
 		result events.Result
 		field  string
 	}{
-		"state is no JSON":        {events.Result{State: json.RawMessage("{")}, "result.state"},
-		"detail is no JSON":       {events.Result{Detail: json.RawMessage("nope")}, "result.detail"},
-		"state is no UTF-8":       {events.Result{State: json.RawMessage("\"\xff\"")}, "result.state"},
-		"too large":               {events.Result{State: text(events.MaxResultBytes), Detail: json.RawMessage("1")}, "result"},
+		"state is no JSON":  {events.Result{State: json.RawMessage("{")}, "result.state"},
+		"detail is no JSON": {events.Result{Detail: json.RawMessage("nope")}, "result.detail"},
+		"state is no UTF-8": {events.Result{State: json.RawMessage("\"\xff\"")}, "result.state"},
+		"too large": {events.Result{State: text(events.MaxResultBytes), Detail: json.RawMessage("1")},
+			"result"},
 		"fingerprint is no UTF-8": {events.Result{Fingerprint: "\xff"}, "result.fingerprint"},
 		"fingerprint too long":    {events.Result{Fingerprint: strings.Repeat("f", 1025)}, "result.fingerprint"},
 	} {
@@ -639,10 +665,12 @@ func TestAResultIsChecked(t *testing.T) {
 			require.ErrorIs(t, err, towline.ErrInvalid)
 		})
 	}
-	require.NoError(t, w.e.Complete(context.Background(), l, events.Result{State: text(events.MaxResultBytes - 1), Detail: json.RawMessage("1")}))
+	require.NoError(t, w.e.Complete(context.Background(), l, events.Result{State: text(events.MaxResultBytes - 1),
+		Detail: json.RawMessage("1")}))
 }
 
-// I-26, L-12: what a success leaves for the next is stored in the form that the log gives back, so a rebuilt view is the live one.
+// I-26, L-12: what a success leaves for the next is stored in the form that the log gives back, so a rebuilt view is
+// the live one.
 func TestALeftStateIsWhatTheLogGivesBack(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	p := w.started(towline.RunSpec{Sync: "north"})
@@ -665,7 +693,8 @@ func TestALeftStateIsWhatTheLogGivesBack(t *testing.T) {
 	})
 }
 
-// E-3, SC-163, SC-196, SC-341: an error text is redacted, valid and bounded before it is stored, at the first try; its category is typed, whatever stands in it.
+// E-3, SC-163, SC-196, SC-341: an error text is redacted, valid and bounded before it is stored, at the first try; its
+// category is typed, whatever stands in it.
 func TestAFailureIsRecordedWhateverItsTextIs(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})

@@ -87,8 +87,8 @@ func TestAPlanWithoutUnitsEndsInItsOwnTransaction(t *testing.T) {
 	}
 }
 
-// P-1, P-2, P-3, P-7, SC-082, SC-090, SC-091: absent lists mean all; the order is source, dataset, window; a family is one
-// unit with its members; the same request on the same state and time gives the same units.
+// P-1, P-2, P-3, P-7, SC-082, SC-090, SC-091: absent lists mean all; the order is source, dataset, window; a family is
+// one unit with its members; the same request on the same state and time gives the same units.
 func TestTheSameRequestGivesTheSameUnitsInOrder(t *testing.T) {
 	s := towline.Sync{
 		Name: "tracker", Provider: "linear", Sources: []string{"beta", "alpha"},
@@ -132,9 +132,11 @@ func TestTheSameRequestGivesTheSameUnitsInOrder(t *testing.T) {
 	require.Equal(t, want, shape(second))
 }
 
-// P-4, SC-077, SC-078, SC-083, HC-51: 1000 units are accepted; 1001 are refused with count and limit, and nothing is written.
+// P-4, SC-077, SC-078, SC-083, HC-51: 1000 units are accepted; 1001 are refused with count and limit, and nothing is
+// written.
 func TestAPlanThatIsTooLargeWritesNothing(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{})}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")},
+		Knobs: daily(towline.Knobs{})}})
 
 	w.unchanged(func() {
 		_, err := w.e.Plan(context.Background(), days("north", 1001))
@@ -169,26 +171,40 @@ func TestABadRequestNamesTheField(t *testing.T) {
 		field string
 		kind  error
 	}{
-		"unknown sync":           {towline.RunSpec{Sync: "nobody"}, "sync", towline.ErrNotFound},
-		"no sync":                {towline.RunSpec{}, "sync", towline.ErrNotFound},
-		"unknown mode":           {towline.RunSpec{Sync: "reports", Mode: "sideways"}, "mode", towline.ErrInvalid},
-		"unknown source":         {towline.RunSpec{Sync: "reports", Sources: []string{"north", "nowhere"}}, "sources", towline.ErrNotFound},
-		"source twice":           {towline.RunSpec{Sync: "reports", Sources: []string{"north", "north"}}, "sources", towline.ErrInvalid},
-		"unknown dataset":        {towline.RunSpec{Sync: "reports", Datasets: []string{"nothing"}}, "datasets", towline.ErrInvalid},
-		"dataset twice":          {towline.RunSpec{Sync: "reports", Datasets: []string{"articles", "articles"}}, "datasets", towline.ErrInvalid},
-		"backfill without since": {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Before: start}, "since", towline.ErrInvalid},
-		"backfill without end":   {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: day}, "since", towline.ErrInvalid},
-		"backfill of nothing":    {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: day, Before: day}, "since", towline.ErrInvalid},
-		"backfill backwards":     {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: start, Before: day}, "since", towline.ErrInvalid},
-		"since on incremental":   {towline.RunSpec{Sync: "reports", Since: day}, "since", towline.ErrInvalid},
-		"since on full_resync":   {towline.RunSpec{Sync: "reports", Mode: towline.FullResync, Since: day}, "since", towline.ErrInvalid},
-		"before 1970":            {towline.RunSpec{Sync: "reports", Before: time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)}, "before", towline.ErrInvalid},
-		"since after 9999":       {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), Before: start}, "since", towline.ErrInvalid},
-		"key too long":           {towline.RunSpec{Sync: "reports", Key: long}, "key", towline.ErrInvalid},
-		"key is no text":         {towline.RunSpec{Sync: "reports", Key: "a\xffb"}, "key", towline.ErrInvalid},
-		"actor too long":         {towline.RunSpec{Sync: "reports", By: towline.Actor{Name: long}}, "by", towline.ErrInvalid},
-		"actor is no text":       {towline.RunSpec{Sync: "reports", By: towline.Actor{Name: "a\xff"}}, "by", towline.ErrInvalid},
-		"reason is no text":      {towline.RunSpec{Sync: "reports", By: towline.Actor{Name: "ada", Reason: "\xff"}}, "by", towline.ErrInvalid},
+		"unknown sync": {towline.RunSpec{Sync: "nobody"}, "sync", towline.ErrNotFound},
+		"no sync":      {towline.RunSpec{}, "sync", towline.ErrNotFound},
+		"unknown mode": {towline.RunSpec{Sync: "reports", Mode: "sideways"}, "mode", towline.ErrInvalid},
+		"unknown source": {towline.RunSpec{Sync: "reports", Sources: []string{"north", "nowhere"}}, "sources",
+			towline.ErrNotFound},
+		"source twice": {towline.RunSpec{Sync: "reports", Sources: []string{"north", "north"}}, "sources",
+			towline.ErrInvalid},
+		"unknown dataset": {towline.RunSpec{Sync: "reports", Datasets: []string{"nothing"}}, "datasets",
+			towline.ErrInvalid},
+		"dataset twice": {towline.RunSpec{Sync: "reports", Datasets: []string{"articles", "articles"}},
+			"datasets", towline.ErrInvalid},
+		"backfill without since": {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Before: start}, "since",
+			towline.ErrInvalid},
+		"backfill without end": {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: day}, "since",
+			towline.ErrInvalid},
+		"backfill of nothing": {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: day, Before: day},
+			"since", towline.ErrInvalid},
+		"backfill backwards": {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: start, Before: day},
+			"since", towline.ErrInvalid},
+		"since on incremental": {towline.RunSpec{Sync: "reports", Since: day}, "since", towline.ErrInvalid},
+		"since on full_resync": {towline.RunSpec{Sync: "reports", Mode: towline.FullResync, Since: day}, "since",
+			towline.ErrInvalid},
+		"before 1970": {towline.RunSpec{Sync: "reports", Before: time.Date(1969, 1, 1, 0, 0, 0, 0,
+			time.UTC)}, "before", towline.ErrInvalid},
+		"since after 9999": {towline.RunSpec{Sync: "reports", Mode: towline.Backfill, Since: time.Date(10001, 1,
+			1, 0, 0, 0, 0, time.UTC), Before: start}, "since", towline.ErrInvalid},
+		"key too long":   {towline.RunSpec{Sync: "reports", Key: long}, "key", towline.ErrInvalid},
+		"key is no text": {towline.RunSpec{Sync: "reports", Key: "a\xffb"}, "key", towline.ErrInvalid},
+		"actor too long": {towline.RunSpec{Sync: "reports", By: towline.Actor{Name: long}}, "by",
+			towline.ErrInvalid},
+		"actor is no text": {towline.RunSpec{Sync: "reports", By: towline.Actor{Name: "a\xff"}}, "by",
+			towline.ErrInvalid},
+		"reason is no text": {towline.RunSpec{Sync: "reports", By: towline.Actor{Name: "ada", Reason: "\xff"}},
+			"by", towline.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkshop(t)
@@ -204,7 +220,8 @@ func TestABadRequestNamesTheField(t *testing.T) {
 	}
 }
 
-// P-10, SC-092: a sync that allows one run at a time refuses the second, names the first, and takes the next when it ended.
+// P-10, SC-092: a sync that allows one run at a time refuses the second, names the first, and takes the next when it
+// ended.
 func TestASyncOfOneRunAtATimeNamesTheOpenOne(t *testing.T) {
 	s := reports()
 	s.OneActiveRun = true
@@ -219,7 +236,8 @@ func TestASyncOfOneRunAtATimeNamesTheOpenOne(t *testing.T) {
 	})
 	w.deliver(w.complete)
 	require.Equal(t, events.RunSucceeded, w.run(first.Run).Status)
-	require.False(t, w.plan(towline.RunSpec{Sync: "reports", Key: "k"}).Replayed, "SC-089: a refused plan does not use up its key")
+	require.False(t, w.plan(towline.RunSpec{Sync: "reports", Key: "k"}).Replayed,
+		"SC-089: a refused plan does not use up its key")
 }
 
 // P-10, SC-093, WM-3: two runs over the same source and dataset both end, and the watermark is the larger one.
@@ -248,13 +266,14 @@ func watermark(w *workshop, source, dataset string) time.Time {
 	return at
 }
 
-// P-11, SC-084, SC-085, SC-087: a known key answers with the first run and writes nothing; another request under it is an error;
-// the order of names is no difference, nil and empty are.
+// P-11, SC-084, SC-085, SC-087: a known key answers with the first run and writes nothing; another request under it is
+// an error; the order of names is no difference, nil and empty are.
 func TestAKeyMakesOneRun(t *testing.T) {
 	s := reports()
 	s.Datasets = append(s.Datasets, towline.Dataset{Name: "authors"})
 	w := newWorkshop(t, s, single("other"))
-	spec := towline.RunSpec{Sync: "reports", Sources: []string{"north", "south"}, Datasets: []string{"articles", "authors"}, Key: "k-1"}
+	spec := towline.RunSpec{Sync: "reports", Sources: []string{"north", "south"}, Datasets: []string{"articles",
+		"authors"}, Key: "k-1"}
 	first := w.plan(spec)
 	require.False(t, first.Replayed)
 
@@ -333,8 +352,8 @@ func TestParallelCallersWithOneKeyMakeOneRun(t *testing.T) {
 	require.Len(t, only[events.RunPlanned](w.since(0)), 1)
 }
 
-// SC-073, C-1, SC-074: while the store cannot write a trigger says so; a plan whose commit fails leaves nothing, and the repeated key makes
-// one run.
+// SC-073, C-1, SC-074: while the store cannot write a trigger says so; a plan whose commit fails leaves nothing, and
+// the repeated key makes one run.
 func TestAPlanThatIsNotCommittedLeavesNothing(t *testing.T) {
 	w := newWorkshop(t)
 	spec := towline.RunSpec{Sync: "reports", Key: "k"}
@@ -360,7 +379,8 @@ func TestAPlanThatIsNotCommittedLeavesNothing(t *testing.T) {
 func TestARunKeepsThePolicyOfItsPlan(t *testing.T) {
 	s := reports()
 	s.Datasets[0].Retry = towline.Retry{Max: 2, Backoff: 10 * time.Second}
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s}, Knobs: towline.Knobs{Lease: 10 * time.Second, MaxLifetime: 30 * time.Second, CapRun: 1}}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s},
+		Knobs: towline.Knobs{Lease: 10 * time.Second, MaxLifetime: 30 * time.Second, CapRun: 1}}})
 	p := w.plan(towline.RunSpec{Sync: "reports"})
 	s.Datasets[0].Retry = towline.Retry{}
 	w.o.config.Syncs, w.o.config.Knobs = []towline.Sync{s}, towline.Knobs{}
@@ -407,8 +427,8 @@ func year(y int, fingerprint string) decider.Period {
 	return decider.Period{Window: events.NewWindow(from, from.AddDate(1, 0, 0)), Fingerprint: fingerprint}
 }
 
-// P-12, W-8, HC-50: a source that cannot be listed is left out with its reason, and the plan goes on with the rest; what was listed are its
-// units, all in one transaction.
+// P-12, W-8, HC-50: a source that cannot be listed is left out with its reason, and the plan goes on with the rest;
+// what was listed are its units, all in one transaction.
 func TestASourceThatCannotBeListedIsLeftOut(t *testing.T) {
 	l := &listed{
 		periods: map[string][]decider.Period{"north": {year(2024, "a"), year(2025, "b")}},
@@ -426,7 +446,8 @@ func TestASourceThatCannotBeListedIsLeftOut(t *testing.T) {
 	l.during = func() { w.unchanged(func() {}) } // L-10: no transaction is open while a provider lists
 	before := w.head()
 	p := w.plan(towline.RunSpec{Sync: "archive", Key: "k"})
-	leftOut := []events.LeftOut{{Source: "south", Reason: towline.Unavailable}, {Source: "west", Reason: "auth"}, {Source: "east", Reason: "provider_error"}}
+	leftOut := []events.LeftOut{{Source: "south", Reason: towline.Unavailable}, {Source: "west", Reason: "auth"},
+		{Source: "east", Reason: "provider_error"}}
 	require.Equal(t, leftOut, p.LeftOut)
 	require.Equal(t, leftOut, w.run(p.Run).LeftOut)
 	require.Equal(t, 2, p.Units)
@@ -450,7 +471,8 @@ func TestASourceThatCannotBeListedIsLeftOut(t *testing.T) {
 func TestACalendarPeriodIsReadAgainWhenItsFingerprintChanged(t *testing.T) {
 	l := &listed{periods: map[string][]decider.Period{"north": {year(2024, "a"), year(2025, "b"), year(2026, "c")}}}
 	s := towline.Sync{
-		Name: "archive", Provider: "press", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "issues", Window: towline.Year}},
+		Name: "archive", Provider: "press", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "issues",
+			Window: towline.Year}},
 	}
 	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s}, Lister: l}})
 	read := func() (names []string) {
@@ -459,7 +481,8 @@ func TestACalendarPeriodIsReadAgainWhenItsFingerprintChanged(t *testing.T) {
 			names = append(names, u.Window.Name())
 		}
 		w.deliver(func(l towline.Lease) {
-			require.NoError(t, w.e.Complete(context.Background(), l, events.Result{Fingerprint: l.Unit.Fingerprint, Rows: 3}))
+			require.NoError(t, w.e.Complete(context.Background(), l, events.Result{Fingerprint: l.Unit.Fingerprint,
+				Rows: 3}))
 		})
 		return names
 	}
@@ -478,7 +501,8 @@ func TestAListingEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &listed{errs: map[string]error{"north": context.Canceled}, during: cancel}
 	s := towline.Sync{
-		Name: "archive", Provider: "press", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "issues", Window: towline.Year}},
+		Name: "archive", Provider: "press", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "issues",
+			Window: towline.Year}},
 	}
 	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s}, Lister: l}})
 	w.unchanged(func() {
@@ -497,4 +521,22 @@ func TestIncrementalWindowsMeet(t *testing.T) {
 	w.advance(time.Hour)
 	second := w.unit(w.plan(towline.RunSpec{Sync: "north"}).Run, 1)
 	require.Equal(t, events.NewWindow(start, start.Add(time.Minute+time.Hour)), second.Window)
+}
+
+// P-4, P-6, HC-51: a plan far above the default limit is one transaction, too; no list of it meets a limit of the
+// store.
+func TestAVeryLargePlanIsOneTransaction(t *testing.T) {
+	const units = 3000
+	k := daily(towline.Knobs{MaxUnits: units})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k}})
+	before := w.head()
+	p := w.plan(days("north", units))
+	log := w.since(before)
+	oneTx(t, log)
+	require.Len(t, only[events.UnitPlanned](log), units)
+	w.crash()
+	w.step()
+	w.dispatch(p.Run)
+	require.Equal(t, map[events.UnitStatus]int{events.UnitIsDispatching: 8, events.UnitIsPlanned: units - 8},
+		w.statuses(p.Run))
 }

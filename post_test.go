@@ -20,14 +20,17 @@ func tracker() towline.Sync {
 	return towline.Sync{
 		Name: "tracker", Provider: "p", Sources: []string{"b", "a"},
 		Datasets: []towline.Dataset{{Name: "words"}, {Name: "all", Snapshot: true}, {Name: "lost"}},
-		PostSync: towline.PostSync{Targets: []towline.Target{{Name: "mail", SQL: "SELECT 2"}, {Name: "index", SQL: "SELECT 1"}}},
+		PostSync: towline.PostSync{Targets: []towline.Target{{Name: "mail", SQL: "SELECT 2"}, {Name: "index",
+			SQL: "SELECT 1"}}},
 	}
 }
 
-// K-3, K-4, K-5, K-8, SC-064, SC-065: a post_sync says what the run has brought, of its succeeded units alone, to every target in declared order, under one generation.
+// K-3, K-4, K-5, K-8, SC-064, SC-065: a post_sync says what the run has brought, of its succeeded units alone, to every
+// target in declared order, under one generation.
 func TestAPostSyncSaysWhatTheRunHasBrought(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
-	spec := towline.RunSpec{Sync: "tracker", Mode: towline.Backfill, Since: day(1), Before: day(5), Datasets: []string{"words", "lost"}}
+	spec := towline.RunSpec{Sync: "tracker", Mode: towline.Backfill, Since: day(1), Before: day(5),
+		Datasets: []string{"words", "lost"}}
 	for name, c := range map[string]struct {
 		spec towline.RunSpec
 		fail func(projections.SyncRunUnit) bool
@@ -37,11 +40,13 @@ func TestAPostSyncSaysWhatTheRunHasBrought(t *testing.T) {
 			spec, func(u projections.SyncRunUnit) bool {
 				return u.Dataset == "lost" || u.Window.From.Equal(day(1)) || u.Source == "b" && u.Window.From.Equal(day(4))
 			},
-			transport.PostNotice{Provider: "p", Sources: []string{"a", "b"}, Datasets: []string{"words"}, From: day(2), To: day(5)},
+			transport.PostNotice{Provider: "p", Sources: []string{"a", "b"}, Datasets: []string{"words"}, From: day(2),
+				To: day(5)},
 		},
 		"one source failed": {
 			spec, func(u projections.SyncRunUnit) bool { return u.Source == "a" || u.Window.From.Before(day(3)) },
-			transport.PostNotice{Provider: "p", Sources: []string{"b"}, Datasets: []string{"lost", "words"}, From: day(3), To: day(5)},
+			transport.PostNotice{Provider: "p", Sources: []string{"b"}, Datasets: []string{"lost", "words"},
+				From: day(3), To: day(5)},
 		},
 		"one open start": {
 			towline.RunSpec{Sync: "tracker"}, func(u projections.SyncRunUnit) bool { return u.Dataset == "lost" },
@@ -49,7 +54,8 @@ func TestAPostSyncSaysWhatTheRunHasBrought(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{tracker()}, Knobs: daily(towline.Knobs{})}})
+			w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{tracker()},
+				Knobs: daily(towline.Knobs{})}})
 			p := w.plan(c.spec)
 			w.deliver(func(l towline.Lease) {
 				if c.fail(l.Unit) {
@@ -69,7 +75,8 @@ func TestAPostSyncSaysWhatTheRunHasBrought(t *testing.T) {
 	}
 }
 
-// HP-2, SC-058, SC-059: an effect is taken once per target, before it runs; a duplicate finds it taken, also when it failed.
+// HP-2, SC-058, SC-059: an effect is taken once per target, before it runs; a duplicate finds it taken, also when it
+// failed.
 func TestAnEffectIsTakenOnce(t *testing.T) {
 	ctx := context.Background()
 	w := newWorkshop(t, tracker())
@@ -108,13 +115,14 @@ func TestAnEffectIsTakenOnce(t *testing.T) {
 
 	posts := w.run(p.Run).PostSync.Posts
 	require.Len(t, posts, 2)
-	require.Equal(t, decider.Post{Target: "mail", MessageID: p.Run.String() + ".post_sync.1.mail", Status: decider.PostFailed, Category: events.SinkError, Text: "password=***", At: posts[0].At}, posts[0])
+	require.Equal(t, decider.Post{Target: "mail", MessageID: p.Run.String() + ".post_sync.1.mail",
+		Status: decider.PostFailed, Category: events.SinkError, Text: "password=***", At: posts[0].At}, posts[0])
 	require.Equal(t, decider.PostCompleted, posts[1].Status)
 	require.EqualValues(t, 2, w.e.Tally().Absorbed)
 }
 
-// HP-1, K-8: a message for a run that has not ended, whose wakeup was never marked, for an unknown run, or for a target that the run does not have, is unexpected: it is counted,
-// and nothing runs or is written.
+// HP-1, K-8: a message for a run that has not ended, whose wakeup was never marked, for an unknown run, or for a target
+// that the run does not have, is unexpected: it is counted, and nothing runs or is written.
 func TestAnUnexpectedPostSyncIsCounted(t *testing.T) {
 	ctx := context.Background()
 	w := newWorkshop(t, tracker())
@@ -183,7 +191,8 @@ func TestAnEffectWhoseProcessDiedStaysUnconfirmed(t *testing.T) {
 func TestAWorkerNameIsStoredAsTheLogGivesItBack(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
-	_, err := w.e.Claim(context.Background(), w.unit(p.Run, 1).Unit, towline.Worker{Name: "\xff" + strings.Repeat("w", 5000)})
+	_, err := w.e.Claim(context.Background(), w.unit(p.Run, 1).Unit, towline.Worker{Name: "\xff" + strings.Repeat("w",
+		5000)})
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(w.unit(p.Run, 1).Worker), 2000)
 }

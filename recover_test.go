@@ -12,8 +12,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// RW-1, U-12, U-21, I-19, C-14, SC-197, SC-199: a lease that has ended is on record with the decision that follows; by default the unit fails, and the last open one of
-// a run arms finalize in the same transaction.
+// RW-1, U-12, U-21, I-19, C-14, SC-197, SC-199: a lease that has ended is on record with the decision that follows; by
+// default the unit fails, and the last open one of a run arms finalize in the same transaction.
 func TestALostWorkerFailsItsUnit(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	p := w.started(towline.RunSpec{Sync: "north"})
@@ -26,7 +26,8 @@ func TestALostWorkerFailsItsUnit(t *testing.T) {
 	require.Equal(t, []string{"UnitLeaseExpired", "UnitFailed", "OutboxArmed"}, types(log)[:3])
 	oneTx(t, log[:3])
 	require.Equal(t, events.UnitLeaseExpired{
-		Attempt: 1, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.LeaseExpired, LeaseNode: w.e.Node(),
+		Attempt: 1, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.LeaseExpired,
+		LeaseNode: w.e.Node(),
 	}, log[0].Event)
 	u := w.unit(p.Run, 1)
 	require.Equal(t, events.WorkerLost, u.ErrorCategory)
@@ -47,7 +48,8 @@ func TestALostWorkerGivesItsSlotBack(t *testing.T) {
 	require.Equal(t, events.RunPartialFailed, w.run(p.Run).Status)
 }
 
-// REC-5, CLK-1, U-17, SC-200, SC-201: a live lease is left alone; at its end, not a microsecond earlier, it has expired.
+// REC-5, CLK-1, U-17, SC-200, SC-201: a live lease is left alone; at its end, not a microsecond earlier, it has
+// expired.
 func TestALeaseExpiresAtItsEnd(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -73,7 +75,8 @@ func linear(change func(*towline.Sync)) towline.Sync {
 	return s
 }
 
-// RW-5, U-11, C-13, SC-202, SC-203, RW-7: an eligible unit is tried again: count 1, a minute later, no lease, and dispatch armed for that time.
+// RW-5, U-11, C-13, SC-202, SC-203, RW-7: an eligible unit is tried again: count 1, a minute later, no lease, and
+// dispatch armed for that time.
 func TestAnEligibleUnitIsTriedAgain(t *testing.T) {
 	w := newWorkshop(t, linear(nil))
 	p := w.started(days("linear", 10))
@@ -85,7 +88,8 @@ func TestAnEligibleUnitIsTriedAgain(t *testing.T) {
 	oneTx(t, log)
 	require.Equal(t, []string{"UnitLeaseExpired", "UnitRetryScheduled", "OutboxArmed"}, types(log))
 	due := w.now.Now().Add(time.Minute)
-	require.Equal(t, events.UnitRetryScheduled{Attempt: 1, Cause: events.ExpiredLease, AvailableAt: events.MicrosOf(due), ExpiredLeaseRetries: 1}, log[1].Event)
+	require.Equal(t, events.UnitRetryScheduled{Attempt: 1, Cause: events.ExpiredLease,
+		AvailableAt: events.MicrosOf(due), ExpiredLeaseRetries: 1}, log[1].Event)
 	u := w.unit(p.Run, 1)
 	require.Equal(t, events.UnitIsRetrying, u.Status)
 	require.Zero(t, u.LeaseExpiresAt)
@@ -101,7 +105,8 @@ func TestAnEligibleUnitIsTriedAgain(t *testing.T) {
 	require.Equal(t, events.RunSucceeded, w.run(p.Run).Status)
 }
 
-// RW-3, RW-4, SC-204, SC-205, SC-206, SC-207, SC-208: each condition alone makes a unit ineligible; the count alone says exhausted.
+// RW-3, RW-4, SC-204, SC-205, SC-206, SC-207, SC-208: each condition alone makes a unit ineligible; the count alone
+// says exhausted.
 func TestEachConditionOfTheLinearPolicy(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*towline.Sync)
@@ -109,15 +114,22 @@ func TestEachConditionOfTheLinearPolicy(t *testing.T) {
 		spec   towline.RunSpec
 		want   events.Category
 	}{
-		"eligible":          {want: ""},
-		"other provider":    {change: func(s *towline.Sync) { s.Provider = "jira" }, want: events.WorkerLost},
-		"other mode":        {spec: towline.RunSpec{Sync: "linear"}, want: events.WorkerLost},
-		"full resync":       {spec: towline.RunSpec{Sync: "linear", Mode: towline.FullResync}, want: events.WorkerLost},
-		"other family":      {change: func(s *towline.Sync) { s.Datasets[0].Members = []string{"work-items", "cycles"} }, want: events.WorkerLost},
-		"other dataset":     {change: func(s *towline.Sync) { s.Datasets[0].Members = nil }, want: events.WorkerLost},
-		"no surface":        {change: func(s *towline.Sync) { s.Datasets[0].Surfaces = []string{} }, want: events.WorkerLost},
-		"an unsafe surface": {change: func(s *towline.Sync) { s.Datasets[0].Surfaces = []string{"work-items", "users"} }, want: events.WorkerLost},
-		"maximum of none":   {knobs: towline.Knobs{ExpiredLeaseMaxRetries: -1}, want: events.WorkerLostExhausted},
+		"eligible":       {want: ""},
+		"other provider": {change: func(s *towline.Sync) { s.Provider = "jira" }, want: events.WorkerLost},
+		"other mode":     {spec: towline.RunSpec{Sync: "linear"}, want: events.WorkerLost},
+		"full resync":    {spec: towline.RunSpec{Sync: "linear", Mode: towline.FullResync}, want: events.WorkerLost},
+		"other family": {change: func(s *towline.Sync) {
+			s.Datasets[0].Members = []string{"work-items",
+				"cycles"}
+		}, want: events.WorkerLost},
+		"other dataset": {change: func(s *towline.Sync) { s.Datasets[0].Members = nil }, want: events.WorkerLost},
+		"no surface": {change: func(s *towline.Sync) { s.Datasets[0].Surfaces = []string{} },
+			want: events.WorkerLost},
+		"an unsafe surface": {change: func(s *towline.Sync) {
+			s.Datasets[0].Surfaces = []string{"work-items",
+				"users"}
+		}, want: events.WorkerLost},
+		"maximum of none": {knobs: towline.Knobs{ExpiredLeaseMaxRetries: -1}, want: events.WorkerLostExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{linear(c.change)}, Knobs: c.knobs}})
@@ -140,9 +152,11 @@ func TestEachConditionOfTheLinearPolicy(t *testing.T) {
 	}
 }
 
-// RW-4, SC-205, SC-216, HC-02: a unit that loses its worker each time is exhausted after its maximum; run and job end, and more passes change nothing.
+// RW-4, SC-205, SC-216, HC-02: a unit that loses its worker each time is exhausted after its maximum; run and job end,
+// and more passes change nothing.
 func TestAUnitThatLosesItsWorkerEachTimeIsExhausted(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{linear(nil)}, Knobs: towline.Knobs{ExpiredLeaseMaxRetries: 2, ExpiredLeaseRetryBackoff: 10 * time.Second}}})
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{linear(nil)},
+		Knobs: towline.Knobs{ExpiredLeaseMaxRetries: 2, ExpiredLeaseRetryBackoff: 10 * time.Second}}})
 	p := w.started(days("linear", 10))
 	claims := 0
 	for w.unit(p.Run, 1).Status != events.UnitHasFailed {
@@ -193,7 +207,8 @@ func TestWhatWasSettledSinceTheScanIsLeftAlone(t *testing.T) {
 
 // REC-6, SC-215: one unit that cannot be decided does not keep the others of its batch.
 func TestOneBadUnitDoesNotKeepTheOthers(t *testing.T) {
-	w := openWorkshop(t, options{unverified: true, config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{})}})
+	w := openWorkshop(t, options{unverified: true, config: towline.Config{Syncs: []towline.Sync{single("north")},
+		Knobs: daily(towline.Knobs{})}})
 	p := w.started(days("north", 5))
 	for _, u := range w.units(p.Run) {
 		w.claim(u.Unit)

@@ -17,7 +17,8 @@ func TestCleanTextMasksSecrets(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", ""},
 		{"nothing to hide: 404 at https://example.org/a/b?c=d#e", "nothing to hide: 404 at https://example.org/a/b?c=d#e"},
-		{"go: module github.com/towline-dev/towline@v1.2.3: not found", "go: module github.com/towline-dev/towline@v1.2.3: not found"},
+		{"go: module github.com/towline-dev/towline@v1.2.3: not found",
+			"go: module github.com/towline-dev/towline@v1.2.3: not found"},
 		{"open https://example.org/pkg@v1.2.3", "open https://example.org/pkg@v1.2.3"},
 		{"dial tcp 10.0.0.1:5432: refused", "dial tcp 10.0.0.1:5432: refused"},
 		{"https://example.org:8443/path is down", "https://example.org:8443/path is down"},
@@ -27,7 +28,8 @@ func TestCleanTextMasksSecrets(t *testing.T) {
 		{"clone https://" + hidden + "@example.org/r.git", "clone https://***@example.org/r.git"},
 		{"https://:" + hidden + "@example.org", "https://***@example.org"},
 		{"postgres://ada:" + hidden + "@s@db:5432/x?sslmode=off", "postgres://***@db:5432/x?sslmode=off"},
-		{`parse "postgres://ada:x/` + hidden + `@db/x": invalid port ":x" after host`, `parse "postgres://***@db/x": invalid port ":x" after host`},
+		{`parse "postgres://ada:x/` + hidden + `@db/x": invalid port ":x" after host`,
+			`parse "postgres://***@db/x": invalid port ":x" after host`},
 		{"SSH+Git://ada:" + hidden + "@host", "SSH+Git://***@host"},
 		{"two: a://u:" + hidden + "@h b://v:" + hidden + "@i", "two: a://***@h b://***@i"},
 
@@ -59,7 +61,8 @@ func TestCleanTextMasksSecrets(t *testing.T) {
 		{"sk-proj-" + strings.Repeat("a", 24), "***"},
 		{"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "***"},
 		{"skipped_because_of_an_earlier_error", "skipped_because_of_an_earlier_error"},
-		{"-----BEGIN RSA PRIVATE KEY-----\n" + hidden + "\n-----END RSA PRIVATE KEY-----\nend", "-----BEGIN RSA PRIVATE KEY-----***\nend"},
+		{"-----BEGIN RSA PRIVATE KEY-----\n" + hidden + "\n-----END RSA PRIVATE KEY-----\nend",
+			"-----BEGIN RSA PRIVATE KEY-----***\nend"},
 		{"-----BEGIN PRIVATE KEY-----\n" + hidden, "-----BEGIN PRIVATE KEY-----***"},
 	} {
 		got := towline.CleanText(c.in, 2000)
@@ -71,7 +74,8 @@ func TestCleanTextMasksSecrets(t *testing.T) {
 // E-3: masking comes before the repair of invalid bytes, and both before the cut, which falls between two runes.
 func TestCleanTextRepairsAndCuts(t *testing.T) {
 	require.Equal(t, "a\uFFFDb", towline.CleanText("a\xff\xfeb", 100))
-	require.Equal(t, "bearer *** x", towline.CleanText("bearer abc\xffdefgh x", 100), "a secret does not end at an invalid byte")
+	require.Equal(t, "bearer *** x", towline.CleanText("bearer abc\xffdefgh x", 100),
+		"a secret does not end at an invalid byte")
 	require.Equal(t, strings.Repeat("x", 64), towline.CleanText(strings.Repeat("x", 64), 64))
 	require.Equal(t, strings.Repeat("x", 61)+"…", towline.CleanText(strings.Repeat("x", 65), 64))
 	require.Equal(t, strings.Repeat("é", 30)+"…", towline.CleanText(strings.Repeat("é", 40), 64))

@@ -250,9 +250,6 @@ func (t *Tx) Owing(run decider.Run, n int) decider.Owing { return t.hot.Owing(ru
 // NextRetry is the earliest time ahead at which a retrying unit of a run is due; 0: none.
 func (t *Tx) NextRetry(run events.RunID) events.Micros { return t.hot.NextRetry(run, t.now) }
 
-// UnitLost reports a run with a dispatching unit whose message died with its incarnation (N-3).
-func (t *Tx) UnitLost(run events.RunID) bool { return t.hot.UnitLost(run) }
-
 // HasRoom reports that a free slot lets a unit of the run in.
 func (t *Tx) HasRoom(run events.RunID) bool { return t.hot.Fits(run, t.now) }
 

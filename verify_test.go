@@ -24,7 +24,8 @@ func storied(t *testing.T) *workshop {
 	w := openWorkshop(t, options{unverified: true, config: towline.Config{Syncs: []towline.Sync{s}}})
 	w.plan(towline.RunSpec{Sync: "tracker", Key: "k"})
 	w.deliver(func(l towline.Lease) {
-		require.NoError(t, w.e.Complete(context.Background(), l, events.Result{State: []byte(`{"at":1}`), Fingerprint: "f"}))
+		require.NoError(t, w.e.Complete(context.Background(), l, events.Result{State: []byte(`{"at":1}`),
+			Fingerprint: "f"}))
 	})
 	w.advance(time.Minute)
 	open := w.started(towline.RunSpec{Sync: "tracker", Mode: towline.FullResync})
@@ -99,9 +100,11 @@ func TestVerifyFindsWhatMustNotBeInTheLog(t *testing.T) {
 		want         string
 		refused      bool // by a table as well
 	}{
-		"a second end":         {"01", `{"status":"failed"}`, events.TypeRunFinalized, "I-7", true},
-		"an early post_sync":   {"13", `{"n":1,"available_at":1773478800000000,"cause":"finalized"}`, events.TypeOutboxArmed, "I-8", false},
-		"a mark without claim": {"10", `{"n":9,"token":"x","order":"publish_first","transport":"broker"}`, events.TypeOutboxDispatched, "I-11", true},
+		"a second end": {"01", `{"status":"failed"}`, events.TypeRunFinalized, "I-7", true},
+		"an early post_sync": {"13", `{"n":1,"available_at":1773478800000000,"cause":"finalized"}`,
+			events.TypeOutboxArmed, "I-8", false},
+		"a mark without claim": {"10", `{"n":9,"token":"x","order":"publish_first","transport":"broker"}`,
+			events.TypeOutboxDispatched, "I-11", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := openWorkshop(t, options{unverified: true})
@@ -142,7 +145,8 @@ func TestVerifyIsNotDisturbedByNewEvents(t *testing.T) {
 	require.Less(t, v.Position, w.head())
 }
 
-// C-42, SC-328, SC-329, HC-30: a rebuild publishes nothing, arms nothing and changes no row; one that fails leaves the old tables.
+// C-42, SC-328, SC-329, HC-30: a rebuild publishes nothing, arms nothing and changes no row; one that fails leaves the
+// old tables.
 func TestARebuildChangesNothing(t *testing.T) {
 	w := storied(t)
 	w.pass()

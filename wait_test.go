@@ -69,7 +69,8 @@ func TestAWaitNeverPolls(t *testing.T) {
 func TestAWaitEndsWithARunThatEndsElsewhere(t *testing.T) {
 	clock := &stepping{t: start}
 	a := openWorkshop(t, options{shared: true, clock: clock})
-	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true, config: towline.Config{Entropy: seeded(2)}})
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
+		config: towline.Config{Entropy: seeded(2)}})
 	p := a.plan(towline.RunSpec{Sync: "reports"})
 	end := waiting(context.Background(), a, p.Run)
 	b.deliver(b.complete)

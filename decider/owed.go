@@ -10,6 +10,7 @@ type Owing struct {
 	Dispatchable bool // a unit is planned with open tier, retrying and due, or dispatching and stale
 	Announced    int  // units that the wakeup in question expands to (K-1)
 	PostSync     bool // the run ended with something to follow
+	UnitLost     bool // the message of a dispatching unit died with its incarnation (N-3)
 }
 
 // Drop says why the wakeup of a kind need not be published any more, or "" if it must be (O-8). A message that was

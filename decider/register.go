@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // Register is the fold of an outbox stream: the wish that somebody be woken (O-1).
 //
@@ -41,6 +45,7 @@ type Register struct {
 	LastClosedAt     events.Micros
 	Transport        string
 	ClosedBy         events.NodeID // incarnation of the newest close
+	Closers          []Closer      // of run_sync_unit: who has the messages of which numbers, oldest first
 }
 
 // RegisterStatus is the state of a register (spec 4.2).
@@ -69,6 +74,28 @@ type TargetOutcome struct {
 	Target  string         `json:"target,omitzero"`
 	Outcome events.Outcome `json:"outcome"`
 	Cause   string         `json:"cause,omitzero"`
+}
+
+// Closer says in whose memory the messages of closed numbers are: those up to Through, behind the entry before it.
+type Closer struct {
+	Through int           `json:"through"`
+	Node    events.NodeID `json:"node,omitzero"` // zero: they went to a broker
+}
+
+// maxClosers bounds the list; a run hardly ever outlives as many incarnations. Beyond it the oldest two become one, under
+// the older name: at worst a message is taken for lost that is not, which costs a duplicate.
+const maxClosers = 16
+
+// MessageIn is the incarnation in whose memory the message of wakeup n is; zero: it went to a broker, or nowhere yet (N-3).
+func (r Register) MessageIn(n int) events.NodeID {
+	if n > 0 && n <= r.Closed {
+		for _, c := range r.Closers {
+			if n <= c.Through {
+				return c.Node
+			}
+		}
+	}
+	return events.NodeID{}
 }
 
 // Outcome returns what is on record for a target.
@@ -175,6 +202,13 @@ func (r Register) dispatched(env events.Envelope, e events.OutboxDispatched) Reg
 	r.LastDispatchedAt, r.LastCause, r.LastText = env.At, "", ""
 	r = r.closed(env, e.N)
 	r.Transport = e.Transport
+	if r.Kind == events.KindUnit {
+		c := Closer{Through: e.N}
+		if e.Transport == events.TransportLocal {
+			c.Node = env.Node
+		}
+		r.Closers = r.withCloser(c)
+	}
 	if e.Order == events.MarkFirst {
 		r.Status, r.Targets = RegisterMarked, max(e.MessageCount, 1)
 		return r // the claim bounds how long the outcomes may take (O-12)
@@ -189,6 +223,20 @@ func (r Register) closed(env events.Envelope, n int) Register {
 	}
 	r.Closed, r.ClosedBy, r.LastClosedAt = n, env.Node, env.At
 	return r
+}
+
+// withCloser copies: a state is a value, and an older copy of it may live in a cache.
+func (r Register) withCloser(c Closer) []Closer {
+	list := slices.Clone(r.Closers)
+	if n := len(list); n > 0 && list[n-1].Node == c.Node {
+		list[n-1].Through = c.Through
+		return list
+	}
+	if len(list) == maxClosers {
+		list[1].Node = list[0].Node
+		list = list[1:]
+	}
+	return append(list, c)
 }
 
 // advanced makes the waiting number the current one, or leaves the register idle.

@@ -35,8 +35,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shop is one process with handlers: an engine, a provider and a destination that do as they are told, and no relay: a test
-// delivers the messages. It lives in a bubble, whose time moves by itself when everybody waits.
+// shop is one process with handlers: an engine, a provider and a destination that do as they are told, and no relay: a
+// test delivers the messages. It lives in a bubble, whose time moves by itself when everybody waits.
 type shop struct {
 	t        *testing.T
 	o        options
@@ -341,7 +341,8 @@ func (s *shop) dispatched(days int) (events.RunID, []*message.Message) {
 func (s *shop) plan(days int) events.RunID {
 	s.t.Helper()
 	before := time.Date(1999, 6, 1, 0, 0, 0, 0, time.UTC) // the bubble begins in 2000
-	p, err := s.e.Plan(context.Background(), towline.RunSpec{Sync: "days", Mode: towline.Backfill, Since: before.AddDate(0, 0, -days), Before: before})
+	p, err := s.e.Plan(context.Background(), towline.RunSpec{Sync: "days", Mode: towline.Backfill,
+		Since: before.AddDate(0, 0, -days), Before: before})
 	require.NoError(s.t, err)
 	return p.Run
 }
@@ -458,7 +459,8 @@ func (s *shop) marked() events.RunID {
 				ExpiresAt: tx.Now().Add(events.SpanOf(time.Minute)), Messages: 1, MaxAttempts: 20,
 			},
 			decider.MarkWakeup{
-				Owner: id, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: tx.Now(), N: 1, Token: token, Transport: "test", Messages: 1,
+				Owner: id, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: tx.Now(), N: 1, Token: token,
+				Transport: "test", Messages: 1,
 			},
 			decider.RecordOutcome{Owner: id, Kind: events.KindPostSync, N: 1, Target: "index", Outcome: events.Accepted})
 		return err

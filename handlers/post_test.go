@@ -61,10 +61,11 @@ func TestAnEffectThatFailsIsNotTriedAgain(t *testing.T) {
 		script   func(context.Context) error
 		category events.Category
 	}{
-		"an error":  {script: func(context.Context) error { return errPlanted }, category: events.SinkError},
-		"a panic":   {script: func(context.Context) error { panic("password=hunter2") }, category: events.SinkError},
-		"no script": {o: options{syncs: func(s []towline.Sync) { s[0].PostSync.Targets[0].SQL = "" }}, category: events.Configuration},
-		"no SQL":    {o: options{noScripts: true}, category: events.Configuration},
+		"an error": {script: func(context.Context) error { return errPlanted }, category: events.SinkError},
+		"a panic":  {script: func(context.Context) error { panic("password=hunter2") }, category: events.SinkError},
+		"no script": {o: options{syncs: func(s []towline.Sync) { s[0].PostSync.Targets[0].SQL = "" }},
+			category: events.Configuration},
+		"no SQL": {o: options{noScripts: true}, category: events.Configuration},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, c.o, func(t *testing.T, s *shop) {
@@ -103,7 +104,8 @@ func TestTheRecordOfAnEffectOutlivesAStoreThatIsAway(t *testing.T) {
 	})
 }
 
-// HP-4, C-24: one that cannot be recorded stays unconfirmed; its message is refused, and a redelivery does not run it again.
+// HP-4, C-24: one that cannot be recorded stays unconfirmed; its message is refused, and a redelivery does not run it
+// again.
 func TestAnEffectThatCannotBeRecordedStaysUnconfirmed(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		id := s.marked()

@@ -21,7 +21,8 @@ import (
 	"github.com/towline-dev/towline/transport"
 )
 
-// HU-2, HU-4, HU-6, SC-161: a unit is claimed, its provider called once with all that it needs, and its result is stored with the rows and the state of its sink.
+// HU-2, HU-4, HU-6, SC-161: a unit is claimed, its provider called once with all that it needs, and its result is
+// stored with the rows and the state of its sink.
 func TestAUnitIsWorkedOn(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		s.provider.does = func(_ context.Context, u provider.Unit, w sink.Sink) (provider.Result, error) {
@@ -41,8 +42,10 @@ func TestAUnitIsWorkedOn(t *testing.T) {
 		calls := s.provider.called()
 		require.Len(t, calls, 1)
 		require.Equal(t, provider.Unit{
-			Run: id, ID: u.Unit, Alias: u.Alias, Sync: "days", Source: "north", Dataset: "a", Members: []string{"a"}, Mode: towline.Backfill,
-			Window: u.Window, Surfaces: []string{"rows", "more"}, Attempt: 1, Fence: events.NewFence(1, u.Claimed), Config: json.RawMessage(`{"a":1}`),
+			Run: id, ID: u.Unit, Alias: u.Alias, Sync: "days", Source: "north", Dataset: "a", Members: []string{"a"},
+			Mode:   towline.Backfill,
+			Window: u.Window, Surfaces: []string{"rows", "more"}, Attempt: 1, Fence: events.NewFence(1, u.Claimed),
+			Config: json.RawMessage(`{"a":1}`),
 		}, calls[0])
 
 		second, messages := s.dispatched(1)
@@ -53,8 +56,9 @@ func TestAUnitIsWorkedOn(t *testing.T) {
 	})
 }
 
-// Section 10, HC-48, HC-46, K-7, SC-145, SC-168, SC-170, SC-316: what cannot be read is acknowledged, counted and logged; what is unknown, over or doubled is acknowledged; nothing is written, no provider
-// is called, and the next message is handled as usual.
+// Section 10, HC-48, HC-46, K-7, SC-145, SC-168, SC-170, SC-316: what cannot be read is acknowledged, counted and
+// logged; what is unknown, over or doubled is acknowledged; nothing is written, no provider is called, and the next
+// message is handled as usual.
 func TestMessagesThatAskForNothing(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		id, messages := s.dispatched(1)
@@ -67,9 +71,12 @@ func TestMessagesThatAskForNothing(t *testing.T) {
 		s.unchanged(func() {
 			for name, payload := range map[string]string{
 				"no JSON": "x", "empty": "", "null": "null", "no kind": `{}`, "no run": `{"kind":"dispatch_sync_run"}`,
-				"braces": unit(`"{01ARZ3NDEKTSV4RRFFQ69G5FAV}"`), "dashes": unit(`"01ARZ3ND-EKTS-V4RR-FFQ6-9G5FAV"`), "no id": unit(`""`), "null id": unit("null"),
-				"the word null": unit(`"null"`), "number": unit("7"), "10 KB": unit(`"` + strings.Repeat("A", 10_000) + `"`),
-				"unknown kind": fmt.Sprintf(`{"kind":"defrost","run_id":%q}`, id), "an application's": fmt.Sprintf(`{"kind":"message","run_id":%q}`, id),
+				"braces": unit(`"{01ARZ3NDEKTSV4RRFFQ69G5FAV}"`), "dashes": unit(`"01ARZ3ND-EKTS-V4RR-FFQ6-9G5FAV"`),
+				"no id": unit(`""`), "null id": unit("null"),
+				"the word null": unit(`"null"`), "number": unit("7"), "10 KB": unit(`"` + strings.Repeat("A",
+					10_000) + `"`),
+				"unknown kind":     fmt.Sprintf(`{"kind":"defrost","run_id":%q}`, id),
+				"an application's": fmt.Sprintf(`{"kind":"message","run_id":%q}`, id),
 			} {
 				require.NoError(t, s.h.Handle(t.Context(), message.NewMessage("m", []byte(payload))), name)
 				bad++
@@ -79,7 +86,8 @@ func TestMessagesThatAskForNothing(t *testing.T) {
 			for _, n := range []transport.Notice{
 				{Kind: events.KindDispatch, Run: unknown}, {Kind: events.KindUnit, Run: unknown, Unit: events.UnitID{1}},
 				{Kind: events.KindFinalize, Run: unknown}, {Kind: events.KindPostSync, Run: unknown, Target: "index"},
-				{Kind: events.KindDispatch, Run: id}, {Kind: events.KindFinalize, Run: id}, {Kind: events.KindPostSync, Run: id, Target: "index"},
+				{Kind: events.KindDispatch, Run: id}, {Kind: events.KindFinalize, Run: id}, {Kind: events.KindPostSync,
+					Run: id, Target: "index"},
 			} {
 				require.NoError(t, s.deliver(n), "%+v", n)
 			}
@@ -87,7 +95,8 @@ func TestMessagesThatAskForNothing(t *testing.T) {
 		require.EqualValues(t, 2, s.e.Tally().UnexpectedPosts)
 		require.EqualValues(t, 5, s.e.Tally().Absorbed)
 		require.Empty(t, s.provider.called())
-		good.Payload = append([]byte(`{"later":[{}],`), []byte(strings.ToLower(string(good.Payload))[1:])...) // ids in the other case, and a field of a newer release
+		good.Payload = append([]byte(`{"later":[{}],`),
+			[]byte(strings.ToLower(string(good.Payload))[1:])...) // ids in the other case, and a field of a newer release
 		require.NoError(t, s.h.Handle(t.Context(), good))
 		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
 		s.unchanged(func() { require.NoError(t, s.h.Handle(t.Context(), good)) })
@@ -95,7 +104,8 @@ func TestMessagesThatAskForNothing(t *testing.T) {
 	})
 }
 
-// HU-1, U-5, SC-166, SC-167, SC-169: a duplicate that comes while the unit is at work calls no provider, and is never told of as a success.
+// HU-1, U-5, SC-166, SC-167, SC-169: a duplicate that comes while the unit is at work calls no provider, and is never
+// told of as a success.
 func TestADuplicateCallsNoProvider(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		free := make(chan struct{})
@@ -118,7 +128,8 @@ func TestADuplicateCallsNoProvider(t *testing.T) {
 	})
 }
 
-// E-1, E-2, U-8, HU-6, SC-163, SC-164, SC-189, SC-196: the category of a failure is that of its type, whatever its text says; an untyped one is provider_error; nothing of a failed attempt is committed.
+// E-1, E-2, U-8, HU-6, SC-163, SC-164, SC-189, SC-196: the category of a failure is that of its type, whatever its text
+// says; an untyped one is provider_error; nothing of a failed attempt is committed.
 func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 	put := func(surface string) func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
 		return func(ctx context.Context, _ provider.Unit, s sink.Sink) (provider.Result, error) {
@@ -138,17 +149,27 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 		panic bool
 		want  events.Category
 	}{
-		"auth":                    {does: failing(provider.Fail(events.Auth, errors.New("no"))), want: events.Auth},
-		"network":                 {does: failing(provider.Fail(events.Network, errors.New("reset"))), want: events.Network},
-		"timeout":                 {does: failing(provider.Fail(events.Timeout, errors.New("slow"))), want: events.Timeout},
-		"not found":               {does: failing(provider.Fail(events.NotFound, errors.New("gone"))), want: events.NotFound},
-		"configuration":           {does: failing(provider.Fail(events.Configuration, errors.New("no key"))), want: events.Configuration},
-		"wrapped":                 {does: failing(fmt.Errorf("page 7: %w", provider.Fail(events.Auth, errors.New("no")))), want: events.Auth},
-		"untyped":                 {does: failing(errors.New("429 rate limit, 404 not found, timeout")), want: events.ProviderError},
-		"a deadline of its own":   {does: failing(fmt.Errorf("get: %w", context.DeadlineExceeded)), want: events.Timeout},
-		"what is not its to find": {does: failing(provider.Fail(events.WorkerLost, errors.New("x"))), want: events.ProviderError},
-		"rate limit":              {does: failing(provider.RateLimited(time.Second, errors.New("slow down"))), want: events.RateLimit},
-		"panic":                   {does: func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) { panic("out of order") }, want: events.ProviderError},
+		"auth": {does: failing(provider.Fail(events.Auth, errors.New("no"))), want: events.Auth},
+		"network": {does: failing(provider.Fail(events.Network, errors.New("reset"))),
+			want: events.Network},
+		"timeout": {does: failing(provider.Fail(events.Timeout, errors.New("slow"))), want: events.Timeout},
+		"not found": {does: failing(provider.Fail(events.NotFound, errors.New("gone"))),
+			want: events.NotFound},
+		"configuration": {does: failing(provider.Fail(events.Configuration, errors.New("no key"))),
+			want: events.Configuration},
+		"wrapped": {does: failing(fmt.Errorf("page 7: %w", provider.Fail(events.Auth,
+			errors.New("no")))), want: events.Auth},
+		"untyped": {does: failing(errors.New("429 rate limit, 404 not found, timeout")),
+			want: events.ProviderError},
+		"a deadline of its own": {does: failing(fmt.Errorf("get: %w", context.DeadlineExceeded)), want: events.Timeout},
+		"what is not its to find": {does: failing(provider.Fail(events.WorkerLost, errors.New("x"))),
+			want: events.ProviderError},
+		"rate limit": {does: failing(provider.RateLimited(time.Second, errors.New("slow down"))),
+			want: events.RateLimit},
+		"panic": {does: func(context.Context, provider.Unit, sink.Sink) (provider.Result,
+			error) {
+			panic("out of order")
+		}, want: events.ProviderError},
 		"undeclared surface":      {does: put("elsewhere"), want: events.UndeclaredSurface},
 		"sink refuses to open":    {sink: "open", err: errPlanted, want: events.SinkError},
 		"sink refuses a row":      {does: put("rows"), sink: "put", err: errPlanted, want: events.SinkError},
@@ -223,7 +244,8 @@ func TestASyncWithoutPortsFailsItsUnits(t *testing.T) {
 	})
 }
 
-// L-10, SC-347: no transaction is open while a provider, a sink or a script works: each of them can write to the same store.
+// L-10, SC-347: no transaction is open while a provider, a sink or a script works: each of them can write to the same
+// store.
 func TestNoTransactionIsOpenAcrossAPort(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		n := 0
@@ -245,7 +267,8 @@ func TestNoTransactionIsOpenAcrossAPort(t *testing.T) {
 	})
 }
 
-// HU-5, HU-8, U-19, C-17, SC-179, SC-181, SC-183: a unit whose lease is lost while it works is told to stop, commits nothing, and its settle is refused; what the next attempt writes stands.
+// HU-5, HU-8, U-19, C-17, SC-179, SC-181, SC-183: a unit whose lease is lost while it works is told to stop, commits
+// nothing, and its settle is refused; what the next attempt writes stands.
 func TestALostLeaseCommitsNothing(t *testing.T) {
 	run(t, options{syncs: func(syncs []towline.Sync) {
 		syncs[0].Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second}
@@ -309,7 +332,8 @@ func TestASlowStartCallsNoProvider(t *testing.T) {
 	})
 }
 
-// E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by its worker, and finalize is armed.
+// E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by
+// its worker, and finalize is armed.
 func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
 	run(t, options{knobs: towline.Knobs{MaxLifetime: 10 * time.Minute}}, func(t *testing.T, s *shop) {
 		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
@@ -329,7 +353,8 @@ func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
 	})
 }
 
-// U-6, HU-3, HC-03: a slow and healthy worker keeps its lease, its provider is called once, and its renewals are three per lease.
+// U-6, HU-3, HC-03: a slow and healthy worker keeps its lease, its provider is called once, and its renewals are three
+// per lease.
 func TestASlowWorkerKeepsItsLease(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -378,7 +403,8 @@ func TestRenewalsShareATransaction(t *testing.T) {
 	})
 }
 
-// HU-4, C-17, SC-183: a lease that cannot be renewed ends here when it ends in the log, by the local clock; the provider is told so.
+// HU-4, C-17, SC-183: a lease that cannot be renewed ends here when it ends in the log, by the local clock; the
+// provider is told so.
 func TestALeaseThatCannotBeRenewedEndsHere(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		told := make(chan error, 1)
@@ -428,7 +454,8 @@ func TestTheLocalEndOfALeaseIsThatOfItsRun(t *testing.T) {
 	})
 }
 
-// U-5: a worker that ends a unit takes the first in line with it: the settle of the one and the claim of the next are one transaction.
+// U-5: a worker that ends a unit takes the first in line with it: the settle of the one and the claim of the next are
+// one transaction.
 func TestASlotIsHandedOver(t *testing.T) {
 	run(t, options{workers: 1, knobs: towline.Knobs{CapBucket: 10}}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -446,7 +473,8 @@ func TestASlotIsHandedOver(t *testing.T) {
 		for _, d := range done {
 			require.NoError(t, <-d)
 		}
-		require.EqualValues(t, 11, s.store.writes.Load()-before, "one claim, nine that share their settle, and the last settle")
+		require.EqualValues(t, 11, s.store.writes.Load()-before,
+			"one claim, nine that share their settle, and the last settle")
 		for i, u := range s.units(id) {
 			require.Equal(t, events.UnitHasSucceeded, u.Status)
 			require.Equal(t, u.Unit, s.provider.called()[i].ID, "in the order in which they came")
@@ -475,7 +503,8 @@ func TestAHandedSlotOfADuplicateGoesOn(t *testing.T) {
 	})
 }
 
-// HU-7, SC-184, L-11: a settle for which the store is away is tried again while the lease lasts, and the result is stored once.
+// HU-7, SC-184, L-11: a settle for which the store is away is tried again while the lease lasts, and the result is
+// stored once.
 func TestASettleIsTriedAgainWhileTheStoreIsAway(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -494,7 +523,8 @@ func TestASettleIsTriedAgainWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// HU-7, SC-185: a store that is away for longer than the lease leaves the unit to the expiry of its lease; the worker is free.
+// HU-7, SC-185: a store that is away for longer than the lease leaves the unit to the expiry of its lease; the worker
+// is free.
 func TestASettleIsGivenUpWithItsLease(t *testing.T) {
 	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -514,7 +544,8 @@ func TestASettleIsGivenUpWithItsLease(t *testing.T) {
 	})
 }
 
-// Section 10, HC-13: a store fault makes a handler refuse its message, so that the transport delivers it again; it holds no worker.
+// Section 10, HC-13: a store fault makes a handler refuse its message, so that the transport delivers it again; it
+// holds no worker.
 func TestAStoreFaultRefusesTheMessage(t *testing.T) {
 	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
 		id, messages := s.dispatched(1)
@@ -523,7 +554,8 @@ func TestAStoreFaultRefusesTheMessage(t *testing.T) {
 			require.ErrorIs(t, s.h.Handle(t.Context(), messages[0]), towline.ErrUnavailable)
 			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindDispatch, Run: id}), towline.ErrUnavailable)
 			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindFinalize, Run: id}), towline.ErrUnavailable)
-			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindPostSync, Run: id, Target: "index"}), towline.ErrUnavailable)
+			require.ErrorIs(t, s.deliver(transport.Notice{Kind: events.KindPostSync, Run: id, Target: "index"}),
+				towline.ErrUnavailable)
 		}
 		require.Empty(t, s.provider.called())
 		s.store.gone.Store(false)
@@ -552,7 +584,8 @@ func TestAHandOverWithoutAStoreLosesNoSlot(t *testing.T) {
 	})
 }
 
-// N-6, SC-188: behind the end of the intake nothing more is claimed, also by a worker that is free or becomes so; what runs may finish, and its result counts.
+// N-6, SC-188: behind the end of the intake nothing more is claimed, also by a worker that is free or becomes so; what
+// runs may finish, and its result counts.
 func TestBehindTheIntakeNothingIsClaimed(t *testing.T) {
 	run(t, options{workers: 2}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -575,8 +608,9 @@ func TestBehindTheIntakeNothingIsClaimed(t *testing.T) {
 	})
 }
 
-// U-16, N-6, SC-186, SC-360, HC-52: what our own stop ends is handed back if its sink is fenced and has taken nothing; else it is left to recovery, which knows whether it may be tried again. A provider that says
-// that it stopped cleanly is believed.
+// U-16, N-6, SC-186, SC-360, HC-52: what our own stop ends is handed back if its sink is fenced and has taken nothing;
+// else it is left to recovery, which knows whether it may be tried again. A provider that says that it stopped cleanly
+// is believed.
 func TestWhatAStopEnds(t *testing.T) {
 	obeys := func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
 		_ = w.Put(ctx, "rows", "k", nil)
@@ -606,7 +640,8 @@ func TestWhatAStopEnds(t *testing.T) {
 			<-ctx.Done()
 			panic("x")
 		}, unfenced: true},
-		"done, behind another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+		"done, behind another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result,
+			error) {
 			<-ctx.Done()
 			return provider.Result{}, nil
 		}, unfenced: true},
@@ -686,7 +721,8 @@ func TestProgressIsShownWhileAUnitRuns(t *testing.T) {
 		p := s.h.Progress()
 		require.Len(t, p, 2)
 		u := s.units(id)[0]
-		require.Equal(t, handlers.UnitProgress{Unit: u.Unit, Alias: u.Alias, Run: id, Attempt: 1, Done: 3, Total: 10, Rows: 1, Since: p[0].Since}, p[0])
+		require.Equal(t, handlers.UnitProgress{Unit: u.Unit, Alias: u.Alias, Run: id, Attempt: 1, Done: 3, Total: 10,
+			Rows: 1, Since: p[0].Since}, p[0])
 		require.Equal(t, time.Second, p[1].Since.Sub(p[0].Since))
 		wait(10 * time.Second)
 		require.NoError(t, <-first)

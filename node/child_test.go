@@ -44,11 +44,12 @@ func childSync(retry bool, does provider.Func) node.Sync {
 }
 
 func childKnobs() towline.Knobs {
-	return towline.Knobs{Lease: 2 * time.Second, MaxLifetime: time.Minute, ReconcileInterval: time.Second, BackfillChunk: day}
+	return towline.Knobs{Lease: 2 * time.Second, MaxLifetime: time.Minute, ReconcileInterval: time.Second,
+		BackfillChunk: day}
 }
 
-// child is the other process: it plans a run of two units, says so, works on the first at once, and hangs in the second until it is told to
-// go on.
+// child is the other process: it plans a run of two units, says so, works on the first at once, and hangs in the second
+// until it is told to go on.
 func child() int {
 	in := bufio.NewScanner(os.Stdin)
 	told := make(chan struct{}, 1)
@@ -57,7 +58,8 @@ func child() int {
 			told <- struct{}{}
 		}
 	}()
-	s := childSync(os.Getenv("NODE_TEST_RETRY") != "", func(ctx context.Context, u provider.Unit, _ sink.Sink) (provider.Result, error) {
+	s := childSync(os.Getenv("NODE_TEST_RETRY") != "", func(ctx context.Context, u provider.Unit,
+		_ sink.Sink) (provider.Result, error) {
 		fmt.Println(saysWorking, u.ID, u.Attempt)
 		if u.Window.To.Equal(before) && u.Attempt == 1 {
 			select {
@@ -170,8 +172,9 @@ func (p *process) signal(s syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
-// C-13, C-14, N-3, N-4, HC-02, HC-11, SC-171, SC-251: a process that is killed in the middle of a unit is recovered by the next start at once, without waiting for a lease: a unit with a retry
-// policy goes on behind its backoff, another fails as lost; the run ends once, and more passes change nothing.
+// C-13, C-14, N-3, N-4, HC-02, HC-11, SC-171, SC-251: a process that is killed in the middle of a unit is recovered by
+// the next start at once, without waiting for a lease: a unit with a retry policy goes on behind its backoff, another
+// fails as lost; the run ends once, and more passes change nothing.
 func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 	for _, retry := range []bool{true, false} {
 		t.Run(fmt.Sprintf("retry=%v", retry), func(t *testing.T) {
@@ -182,10 +185,11 @@ func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 			require.NoError(t, err)
 
 			calls := make(chan int, 10)
-			n := open(t, node.Config{Store: p.path, Knobs: childKnobs(), Syncs: []node.Sync{childSync(retry, func(_ context.Context, u provider.Unit, _ sink.Sink) (provider.Result, error) {
-				calls <- u.Attempt
-				return provider.Result{}, nil
-			})}})
+			n := open(t, node.Config{Store: p.path, Knobs: childKnobs(), Syncs: []node.Sync{childSync(retry,
+				func(_ context.Context, u provider.Unit, _ sink.Sink) (provider.Result, error) {
+					calls <- u.Attempt
+					return provider.Result{}, nil
+				})}})
 			recovered := only[events.NodeRecovered](log(t, n))
 			require.Equal(t, 1, recovered[len(recovered)-1].GoneIncarnations)
 			expired := only[events.UnitLeaseExpired](log(t, n))
@@ -221,8 +225,8 @@ func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 	}
 }
 
-// HC-06, C-17, U-19: a process that was suspended beyond the lease of its unit, with nobody else running, comes back to one orderly end of it: it is lost or tried again once, its late result is refused, and no unit
-// succeeds twice.
+// HC-06, C-17, U-19: a process that was suspended beyond the lease of its unit, with nobody else running, comes back to
+// one orderly end of it: it is lost or tried again once, its late result is refused, and no unit succeeds twice.
 func TestASuspendedProcessComesBackInOrder(t *testing.T) {
 	for _, retry := range []bool{true, false} {
 		t.Run(fmt.Sprintf("retry=%v", retry), func(t *testing.T) {

@@ -29,16 +29,21 @@ const day = 24 * time.Hour
 
 var before = time.Date(1999, 6, 1, 0, 0, 0, 0, time.UTC) // a bubble begins in 2000
 
-// Section 20, O-10, SC-219: a node that cannot work refuses to open, with the name of what is wrong; it leaves no store behind that it did not find.
+// Section 20, O-10, SC-219: a node that cannot work refuses to open, with the name of what is wrong; it leaves no store
+// behind that it did not find.
 func TestAConfigurationThatCannotWorkIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	good := func() node.Config {
-		return node.Config{Store: filepath.Join(dir, "towline.db"), Syncs: []node.Sync{works(nothingToDo)}, Logger: quiet(), Unsynced: true}
+		return node.Config{Store: filepath.Join(dir, "towline.db"), Syncs: []node.Sync{works(nothingToDo)},
+			Logger: quiet(), Unsynced: true}
 	}
 	unconfirmed := transport.FromWatermill("hope", nil, transport.Traits{})
 	for want, change := range map[string]func(*node.Config){
-		`sync "days": provider is missing`:           func(c *node.Config) { c.Syncs[0].Provider = nil },
-		`sync "days" is configured twice`:            func(c *node.Config) { c.Syncs = append(c.Syncs, works(nothingToDo)) },
+		`sync "days": provider is missing`: func(c *node.Config) { c.Syncs[0].Provider = nil },
+		`sync "days" is configured twice`: func(c *node.Config) {
+			c.Syncs = append(c.Syncs,
+				works(nothingToDo))
+		},
 		`post_sync target "index": sql is empty`:     func(c *node.Config) { c.Syncs[0].PostSync.Targets[0].SQL = "" },
 		`target "index": its sink runs no SQL`:       func(c *node.Config) { c.Syncs[0].Sink = sink.Discard },
 		`target "index": its sink runs no SQL (nil)`: func(c *node.Config) { c.Syncs[0].Sink = nil },
@@ -66,7 +71,8 @@ func TestAConfigurationThatCannotWorkIsNamed(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
-// N-1, N-6: a node that is opened and closed without a run has an incarnation of its own, cleanly ended; a second close is as good as the first.
+// N-1, N-6: a node that is opened and closed without a run has an incarnation of its own, cleanly ended; a second close
+// is as good as the first.
 func TestOpenAndClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	for range 2 {
@@ -78,7 +84,8 @@ func TestOpenAndClose(t *testing.T) {
 	}
 	n := open(t, node.Config{Store: path, Syncs: []node.Sync{works(nothingToDo)}})
 	require.Equal(t, []string{
-		"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered",
+		"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted",
+		"NodeRecovered",
 	}, types(log(t, n)))
 	requireGood(t, n)
 	require.NoError(t, n.Close())
@@ -109,7 +116,8 @@ func TestARunThatIsStoppedBeforeItBegins(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
-// R-1, R-3, HP-2, SC-075, SC-161, SC-220: runs go from plan to post_sync; each unit is worked on once, and log and views agree.
+// R-1, R-3, HP-2, SC-075, SC-161, SC-220: runs go from plan to post_sync; each unit is worked on once, and log and
+// views agree.
 func TestRunsGoFromPlanToPostSync(t *testing.T) {
 	var calls atomic.Int64
 	s := works(func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -175,17 +183,20 @@ func (g *gate) work(ctx context.Context, u provider.Unit, _ sink.Sink) (provider
 	}
 }
 
-// N-6, SC-188: at a stop running units may finish within the grace, and their success counts; no new unit is begun, and nothing waits for the whole of the grace.
+// N-6, SC-188: at a stop running units may finish within the grace, and their success counts; no new unit is begun, and
+// nothing waits for the whole of the grace.
 func TestAStopGivesRunningUnitsTheirGrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	g, bus := newGate(), local.New(local.Options{})
-	c := node.Config{Store: path, Syncs: []node.Sync{works(g.work)}, Workers: 2, Bus: bus, Knobs: towline.Knobs{ShutdownGrace: time.Hour}}
+	c := node.Config{Store: path, Syncs: []node.Sync{works(g.work)}, Workers: 2, Bus: bus,
+		Knobs: towline.Knobs{ShutdownGrace: time.Hour}}
 	n := start(t, open(t, c))
 	id := plan(t, n.Node, 6).Run
 	<-g.called
 	<-g.called
 	n.stop()
-	waitFor(t, n.Node, func() bool { return bus.Waiting(string(events.KindUnit)) == 4 }) // the intake has ended: what stood in line is given back
+	waitFor(t, n.Node,
+		func() bool { return bus.Waiting(string(events.KindUnit)) == 4 }) // the intake has ended: what stood in line is given back
 	close(g.free)
 	require.NoError(t, <-n.done)
 	require.Empty(t, g.called)
@@ -208,11 +219,13 @@ func TestAStopGivesRunningUnitsTheirGrace(t *testing.T) {
 	n.end()
 }
 
-// N-6, U-16, SC-186, HC-52: what is not done when the grace is over is handed back, at no cost, and goes on with the next start, however often that happens.
+// N-6, U-16, SC-186, HC-52: what is not done when the grace is over is handed back, at no cost, and goes on with the
+// next start, however often that happens.
 func TestWhatIsNotDoneInTheGraceIsHandedBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	id := events.RunID{}
-	c := node.Config{Store: path, Knobs: towline.Knobs{ShutdownGrace: -1, BackoffBase: time.Millisecond, BackoffCap: time.Millisecond}}
+	c := node.Config{Store: path, Knobs: towline.Knobs{ShutdownGrace: -1, BackoffBase: time.Millisecond,
+		BackoffCap: time.Millisecond}}
 	for restart := range 5 {
 		g := newGate()
 		c.Syncs = []node.Sync{works(g.work)}
@@ -240,13 +253,15 @@ func TestWhatIsNotDoneInTheGraceIsHandedBack(t *testing.T) {
 	n.end()
 }
 
-// N-6, I-24: a provider that hears nothing does not keep the process for ever; its unit is left to recovery, and what it does later is refused.
+// N-6, I-24: a provider that hears nothing does not keep the process for ever; its unit is left to recovery, and what
+// it does later is refused.
 func TestAProviderThatHearsNothingIsLeftBehind(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	g := newGate()
 	g.deaf = true
 	c := node.Config{
-		Store: filepath.Join(t.TempDir(), "towline.db"), Syncs: []node.Sync{works(g.work)}, Knobs: towline.Knobs{ShutdownGrace: -1},
+		Store: filepath.Join(t.TempDir(), "towline.db"), Syncs: []node.Sync{works(g.work)},
+		Knobs: towline.Knobs{ShutdownGrace: -1},
 	}
 	n := start(t, open(t, c))
 	id := plan(t, n.Node, 1).Run
@@ -261,7 +276,8 @@ func TestAProviderThatHearsNothingIsLeftBehind(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// N-3, N-4, SC-251, SC-252: units that waited in the queue of a process that was stopped are dispatched again at once by the next.
+// N-3, N-4, SC-251, SC-252: units that waited in the queue of a process that was stopped are dispatched again at once
+// by the next.
 func TestTheNextStartGoesOnAtOnce(t *testing.T) {
 	g := newGate()
 	c := node.Config{Store: filepath.Join(t.TempDir(), "towline.db"), Syncs: []node.Sync{works(g.work)}, Workers: 1}
@@ -275,19 +291,22 @@ func TestTheNextStartGoesOnAtOnce(t *testing.T) {
 	run, err := n.Engine().Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, events.RunSucceeded, run.Status)
-	require.Less(t, run.CompletedAt.Sub(run.PlannedAt), 30*time.Second, "nobody waited for an interval, a countdown or a stale time")
+	require.Less(t, run.CompletedAt.Sub(run.PlannedAt), 30*time.Second,
+		"nobody waited for an interval, a countdown or a stale time")
 	n.end()
 }
 
-// REC-2, N-3, SC-253, HC-18: two nodes share one store: every unit is worked on once, a stop of one leaves its work to the other, and log and views agree.
+// REC-2, N-3, SC-253, HC-18: two nodes share one store: every unit is worked on once, a stop of one leaves its work to
+// the other, and log and views agree.
 func TestTwoNodesShareAStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	var calls atomic.Int64
 	config := func() node.Config {
-		return node.Config{Store: path, Shared: true, Workers: 4, Knobs: towline.Knobs{ReconcileInterval: time.Second}, Syncs: []node.Sync{works(func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			calls.Add(1)
-			return provider.Result{}, nil
-		})}}
+		return node.Config{Store: path, Shared: true, Workers: 4, Knobs: towline.Knobs{ReconcileInterval: time.Second},
+			Syncs: []node.Sync{works(func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+				calls.Add(1)
+				return provider.Result{}, nil
+			})}}
 	}
 	a, b := start(t, open(t, config())), start(t, open(t, config()))
 	var runs []events.RunID
@@ -317,7 +336,8 @@ func TestTwoNodesShareAStore(t *testing.T) {
 	b.end()
 }
 
-// P-12, E-1: a provider that lists periods is asked with the configuration of its sync; its errors are typed, and leave a source out.
+// P-12, E-1: a provider that lists periods is asked with the configuration of its sync; its errors are typed, and leave
+// a source out.
 func TestAProviderLists(t *testing.T) {
 	s := works(nothingToDo)
 	s.Sources, s.Config = []string{"north", "south"}, []byte(`{"depth":1}`)
@@ -349,7 +369,8 @@ func (l lists) Periods(_ context.Context, source, _ string, _ events.Calendar, c
 	return l.periods(source, string(config))
 }
 
-// Section 22, WMILL-1: kinds go where their routes say; without local workers the messages wait for somebody else, and a bus that is given is used.
+// Section 22, WMILL-1: kinds go where their routes say; without local workers the messages wait for somebody else, and
+// a bus that is given is used.
 func TestRoutesAndBusAreTheCallers(t *testing.T) {
 	elsewhere := local.New(local.Options{})
 	bus := local.New(local.Options{})
@@ -427,7 +448,8 @@ func TestARunningNodeProvesItsViews(t *testing.T) {
 // HU-4: what runs in this process is shown.
 func TestProgressOfANode(t *testing.T) {
 	free, working := make(chan struct{}), make(chan struct{})
-	n := start(t, open(t, node.Config{Syncs: []node.Sync{works(func(_ context.Context, _ provider.Unit, s sink.Sink) (provider.Result, error) {
+	n := start(t, open(t, node.Config{Syncs: []node.Sync{works(func(_ context.Context, _ provider.Unit,
+		s sink.Sink) (provider.Result, error) {
 		s.Progress(1, 2)
 		close(working)
 		<-free

@@ -34,8 +34,8 @@ type tester interface {
 	Helper()
 }
 
-// history is a lawful past in the making: an engine over a store of its own, a broker that loses, doubles and refuses, and
-// a clock. Each step does one thing that can happen in the life of a process.
+// history is a lawful past in the making: an engine over a store of its own, a broker that loses, doubles and refuses,
+// and a clock. Each step does one thing that can happen in the life of a process.
 type history struct {
 	tb    tester
 	draw  draw
@@ -60,8 +60,10 @@ func syncs() []towline.Sync {
 	return []towline.Sync{
 		{
 			Name: "plain", Provider: "p", Sources: []string{"north", "south"},
-			Datasets: []towline.Dataset{{Name: "a"}, {Name: "b", Retry: retry, Cost: towline.Light}, {Name: "ref", Tier: towline.Reference}},
-			PostSync: towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "SELECT 1"}, {Name: "mail", SQL: "SELECT 1"}}},
+			Datasets: []towline.Dataset{{Name: "a"}, {Name: "b", Retry: retry, Cost: towline.Light}, {Name: "ref",
+				Tier: towline.Reference}},
+			PostSync: towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "SELECT 1"}, {Name: "mail",
+				SQL: "SELECT 1"}}},
 		},
 		{
 			Name: "calendar", Provider: "p", Sources: []string{"north"},
@@ -86,12 +88,14 @@ func (h *history) open() {
 	h.tb.Helper()
 	clock := towline.NewClock(func() time.Time { return h.now })
 	var err error
-	h.file, err = sqlite.Open(context.Background(), h.path, sqlite.Options{Now: clock.Now, Inline: true, Synchronous: "normal"})
+	h.file, err = sqlite.Open(context.Background(), h.path, sqlite.Options{Now: clock.Now, Inline: true,
+		Synchronous: "normal"})
 	require.NoError(h.tb, err)
 	h.starts++
 	h.e, err = towline.Open(context.Background(), h.file, towline.Config{
 		Syncs: syncs(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
-		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BackfillChunk: 24 * time.Hour, BackfillChunkWorkItem: 24 * time.Hour},
+		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BackfillChunk: 24 * time.Hour,
+			BackfillChunkWorkItem: 24 * time.Hour},
 	})
 	require.NoError(h.tb, err)
 	h.relay, err = relay.Synchronous(h.e, func(events.Kind) transport.Publisher { return h })
@@ -132,7 +136,8 @@ var steps = []struct {
 	do     func(*history)
 }{
 	{"plan", 2, func(h *history) {
-		spec := towline.RunSpec{Sync: []string{"plain", "calendar", "linear", "nothing"}[h.draw("sync", 4)], Key: fmt.Sprint("key-", h.draw("key", 100))}
+		spec := towline.RunSpec{Sync: []string{"plain", "calendar", "linear", "nothing"}[h.draw("sync", 4)],
+			Key: fmt.Sprint("key-", h.draw("key", 100))}
 		if h.draw("backfill", 2) > 0 {
 			spec.Mode, spec.Since, spec.Before = towline.Backfill, h.now.AddDate(0, 0, -1-h.draw("days", 3)), h.now
 		}
@@ -178,7 +183,8 @@ var steps = []struct {
 	}},
 	{"wait", 8, func(h *history) {
 		h.now = h.now.Add([]time.Duration{
-			time.Second, time.Millisecond, 6 * time.Second, time.Second, 6 * time.Second, 21 * time.Second, 6 * time.Second, 61 * time.Second,
+			time.Second, time.Millisecond, 6 * time.Second, time.Second, 6 * time.Second, 21 * time.Second,
+			6 * time.Second, 61 * time.Second,
 			61 * time.Second, 16 * time.Minute, 9 * time.Hour,
 		}[h.draw("how long", 11)])
 	}},
@@ -296,7 +302,8 @@ func (h *history) view(fn func(projections.View)) {
 // verify is the proof of I-26 over the whole of it.
 func (h *history) verify(dir string) {
 	h.tb.Helper()
-	scratch, err := sqlite.Open(context.Background(), filepath.Join(dir, "scratch.db"), sqlite.Options{Inline: true, Synchronous: "normal"})
+	scratch, err := sqlite.Open(context.Background(), filepath.Join(dir, "scratch.db"), sqlite.Options{Inline: true,
+		Synchronous: "normal"})
 	require.NoError(h.tb, err)
 	defer scratch.Close()
 	v, err := h.e.Verify(context.Background(), scratch)

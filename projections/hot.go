@@ -70,10 +70,8 @@ type hotUnit struct {
 	live
 	run    *hotRun
 	bucket *hotBucket
-	// message is the incarnation in whose memory the message of the newest dispatch is; zero: it went elsewhere, or not yet.
-	message events.NodeID
-	dead    bool  // in flight, but takes no slot: stale, or its lease has ended
-	stamp   int32 // of its newest entry in the flight's heap
+	dead   bool  // in flight, but takes no slot: stale, or its lease has ended
+	stamp  int32 // of its newest entry in the flight's heap
 }
 
 type hotBucket struct {
@@ -120,7 +118,6 @@ func (l live) inFlight() bool {
 type change struct {
 	event         events.Envelope
 	before, after decider.State
-	message       events.NodeID // of the unit, before a dispatch took it away
 }
 
 // NewHot is the hot view of an empty log.
@@ -140,23 +137,16 @@ func (h *Hot) Epoch() int { return h.epoch }
 
 // Apply folds one event. before and after are the folded state of its stream.
 func (h *Hot) Apply(e events.Envelope, before, after decider.State) {
-	c := change{event: e, before: before, after: after}
+	h.undo = append(h.undo, change{e, before, after})
 	h.position = e.Position
 	switch b := before.(type) {
 	case decider.Unit:
-		if _, dispatched := e.Event.(events.UnitDispatched); dispatched {
-			c.message = h.setMessage(b.ID, events.NodeID{}) // its next message is not under way yet
-		}
 		h.unit(b, after.(decider.Unit))
 	case decider.Run:
 		h.run(b, after.(decider.Run))
 	case decider.Register:
 		h.register(after.(decider.Register))
-		if d, ok := e.Event.(events.OutboxDispatched); ok && d.Transport == events.TransportLocal {
-			h.announced(b, after.(decider.Register), e.Node)
-		}
 	}
-	h.undo = append(h.undo, c)
 	h.fact(e)
 }
 
@@ -191,17 +181,11 @@ func (h *Hot) Rollback(mark int) bool {
 		h.position = c.event.Position - 1
 		switch b := c.before.(type) {
 		case decider.Unit:
-			if _, dispatched := c.event.Event.(events.UnitDispatched); dispatched {
-				h.setMessage(b.ID, c.message)
-			}
 			h.unit(c.after.(decider.Unit), b)
 		case decider.Run:
 			h.run(c.after.(decider.Run), b)
 		case decider.Register:
 			h.register(b)
-			if d, ok := c.event.Event.(events.OutboxDispatched); ok && d.Transport == events.TransportLocal {
-				h.announced(b, c.after.(decider.Register), events.NodeID{})
-			}
 		default:
 			if _, isNode := c.before.(decider.Node); isNode {
 				return false
@@ -319,27 +303,6 @@ func (h *Hot) register(after decider.Register) {
 	if r, ok := h.runs[after.Owner]; ok {
 		r.announcer = after
 	}
-}
-
-// announced notes in whose memory the messages of the units are that a close of run_sync_unit covers.
-func (h *Hot) announced(before, after decider.Register, node events.NodeID) {
-	r, ok := h.runs[after.Owner]
-	if !ok || after.Kind != events.KindUnit {
-		return
-	}
-	for _, u := range r.busy {
-		if u.status == events.UnitIsDispatching && u.wakeup > before.Closed && u.wakeup <= after.Closed {
-			u.message = node
-		}
-	}
-}
-
-// setMessage changes where the message of a unit is, and returns where it was.
-func (h *Hot) setMessage(id events.UnitID, node events.NodeID) (was events.NodeID) {
-	if u, ok := h.units[id]; ok {
-		was, u.message = u.message, node
-	}
-	return was
 }
 
 // unit applies the change of one unit. It is symmetric: unit(b, a) undoes unit(a, b).

@@ -208,6 +208,9 @@ func (h *Hot) Owing(run decider.Run, n int, now events.Micros) decider.Owing {
 	}
 	o.Announced = len(h.Announced(run.ID, n))
 	o.Dispatchable = h.dispatchable(r, now)
+	o.UnitLost = slices.ContainsFunc(r.busy, func(u *hotUnit) bool {
+		return u.status == events.UnitIsDispatching && h.messageGone(u)
+	})
 	return o
 }
 
@@ -234,12 +237,6 @@ func (h *Hot) dispatchable(r *hotRun, now events.Micros) bool {
 func (h *Hot) MessageGone(id events.UnitID) bool {
 	u, ok := h.units[id]
 	return ok && u.status == events.UnitIsDispatching && h.messageGone(u)
-}
-
-// UnitLost reports a run with a dispatching unit whose message died with its incarnation (N-3).
-func (h *Hot) UnitLost(run events.RunID) bool {
-	r, ok := h.runs[run]
-	return ok && slices.ContainsFunc(r.busy, func(u *hotUnit) bool { return u.status == events.UnitIsDispatching && h.messageGone(u) })
 }
 
 // Watermarks are those in force for the datasets of a source.

@@ -112,4 +112,4 @@ func (h *Hot) Gone(n events.NodeID) bool {
 }
 
 // messageGone reports a dispatching unit whose message lived in the process of an incarnation that is gone.
-func (h *Hot) messageGone(u *hotUnit) bool { return h.Gone(u.message) }
+func (h *Hot) messageGone(u *hotUnit) bool { return h.Gone(u.run.announcer.MessageIn(u.wakeup)) }

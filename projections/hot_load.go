@@ -127,14 +127,18 @@ func (h *Hot) loadRuns(tx store.ReadTx, which string, args ...any) error {
 func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
 	return tx.Query(func(r store.Row) error {
 		var owner []byte
+		var closers *string
 		g := decider.Register{Kind: events.KindUnit}
-		if err := r.Scan(&owner, &g.Closed); err != nil {
+		if err := r.Scan(&owner, &g.Closed, &closers); err != nil {
 			return err
 		}
 		copy(g.Owner[:], owner)
+		if err := decodeAll(part{deref(closers), &g.Closers}); err != nil {
+			return err
+		}
 		h.runs[g.Owner].announcer = g
 		return nil
-	}, `SELECT o.owner, o.closed FROM runs r CROSS JOIN outbox o
+	}, `SELECT o.owner, o.closed, o.closers FROM runs r CROSS JOIN outbox o
 		WHERE o.owner = r.run_id AND o.kind = 'run_sync_unit' AND `+which, args...)
 }
 
@@ -146,11 +150,11 @@ const remembered = `(u.status IN ('planned', 'dispatching', 'running', 'retrying
 func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
 	err := tx.Query(func(r store.Row) error {
 		var l live
-		var id, run, node, message []byte
+		var id, run, node []byte
 		var tier, cost, status, provider string
 		var available, first, last, expires *int64
 		err := r.Scan(&id, &run, &l.ordinal, &l.source, &provider, &tier, &cost, &status, &l.attempt, &available, &l.dispatches,
-			&first, &last, &l.wakeup, &expires, &node, &message)
+			&first, &last, &l.wakeup, &expires, &node)
 		if err != nil {
 			return err
 		}
@@ -161,25 +165,15 @@ func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
 		l.status = events.UnitStatus(status)
 		l.availableAt, l.firstDispatched = events.Micros(derefInt(available)), events.Micros(derefInt(first))
 		l.lastDispatched, l.leaseExpires = events.Micros(derefInt(last)), events.Micros(derefInt(expires))
-		h.load(l, message)
+		h.add(h.runs[l.run], l)
 		return nil
 	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
-		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.lease_expires_at, u.lease_node, u.message_node
+		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.lease_expires_at, u.lease_node
 		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND `+which+` AND `+remembered+` ORDER BY u.run_id, u.ordinal`, args...)
 	if err != nil {
 		return fmt.Errorf("load open units: %w", err)
 	}
 	return nil
-}
-
-// load enters a unit as the tables have it.
-func (h *Hot) load(l live, message []byte) {
-	run := h.runs[l.run]
-	u := &hotUnit{run: run, bucket: h.bucket(l.bucket)}
-	copy(u.message[:], message)
-	h.units[l.id] = u
-	run.enlist(u, l)
-	h.add(run, l)
 }
 
 // loadCounts counts the ended units that are not remembered one by one.
@@ -213,8 +207,8 @@ func (h *Hot) Dump(now events.Micros) []string {
 		for range r.plannedUnits() {
 			offered++
 		}
-		add("run %s cap %d open %d planned %d offered %d in flight %d retries %d counts %+v announced %d", r.id, r.cap, r.open,
-			r.planned, offered, r.inFlight, len(r.retries), r.counts, r.announcer.Closed)
+		add("run %s cap %d open %d planned %d offered %d in flight %d retries %d counts %+v announced %d by %v", r.id, r.cap, r.open,
+			r.planned, offered, r.inFlight, len(r.retries), r.counts, r.announcer.Closed, r.announcer.Closers)
 		for source, n := range r.blocked {
 			if n > 0 {
 				add("run %s blocked %q by %d", r.id, source, n)
@@ -223,7 +217,7 @@ func (h *Hot) Dump(now events.Micros) []string {
 		for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
 			for _, u := range tier {
 				if !u.status.Terminal() {
-					add("unit %+v message of %s dead %v", u.live, u.message, u.dead)
+					add("unit %+v dead %v", u.live, u.dead)
 				}
 			}
 		}

@@ -39,6 +39,7 @@ CREATE TABLE outbox (
   last_closed_at     INTEGER,
   transport          TEXT,
   closed_by          BLOB,
+  closers            TEXT,
   PRIMARY KEY (owner, kind),
   CHECK (closed <= current AND current <= newest),
   CHECK (next IS NULL OR next = newest AND next > current),
@@ -77,23 +78,27 @@ func applyRegister(tx Writer, env events.Envelope, first bool, r decider.Registe
 	if err != nil {
 		return err
 	}
+	closers, err := list(r.Closers)
+	if err != nil {
+		return err
+	}
 	args := []any{
 		blob(r.Owner), string(r.Kind), string(r.Status), r.Newest, r.Current, r.Closed, micros(r.AvailableAt), r.Attempts,
 		flag(r.Floor), flag(r.MaybePublished), number(r.Next), micros(r.NextAt), claimExpiry(r),
 		blob(r.Claim.Node), number(r.Claim.Messages), r.Targets, outcomes, resolved, text(r.LastCause), text(r.LastText),
-		micros(r.LastDispatchedAt), micros(r.LastClosedAt), text(r.Transport), blob(r.ClosedBy),
+		micros(r.LastDispatchedAt), micros(r.LastClosedAt), text(r.Transport), blob(r.ClosedBy), closers,
 	}
 	if first {
 		return tx.Exec(`INSERT INTO outbox (owner, kind, status, newest, current, closed, available_at, attempts, floor,
 			maybe_published, next, next_at, claim_expires_at, claim_node, claim_messages, targets, outcomes, resolved,
-			last_cause, last_text, last_dispatched_at, last_closed_at, transport, closed_by)
+			last_cause, last_text, last_dispatched_at, last_closed_at, transport, closed_by, closers)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-			$24)`, args...)
+			$24, $25)`, args...)
 	}
 	return tx.Exec(`UPDATE outbox SET status = $3, newest = $4, current = $5, closed = $6, available_at = $7, attempts = $8,
 		floor = $9, maybe_published = $10, next = $11, next_at = $12, claim_expires_at = $13, claim_node = $14,
 		claim_messages = $15, targets = $16, outcomes = $17, resolved = $18, last_cause = $19, last_text = $20,
-		last_dispatched_at = $21, last_closed_at = $22, transport = $23, closed_by = $24
+		last_dispatched_at = $21, last_closed_at = $22, transport = $23, closed_by = $24, closers = $25
 		WHERE owner = $1 AND kind = $2`, args...)
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/towline-dev/towline/store"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the plans of this SQLite to testfixtures/plans instead of comparing with them")
+var rewrite = flag.Bool("rewrite", false,
+	"write the plans of this SQLite to testfixtures/plans instead of comparing with them")
 
 // recorder remembers the queries that go through it.
 type recorder struct {
@@ -41,7 +42,10 @@ var hot = []struct {
 	ask  func(*recorder) error
 }{
 	{"due", func(r *recorder) error { return second(projections.NewView(r).Due(now, 50)) }},
-	{"dead_claims", func(r *recorder) error { return second(projections.NewView(r).DeadClaims(now, projections.Key{}, 100)) }},
+	{"dead_claims", func(r *recorder) error {
+		return second(projections.NewView(r).DeadClaims(now, projections.Key{},
+			100))
+	}},
 	{"expired_leases", func(r *recorder) error {
 		return second(projections.NewView(r).ExpiredLeases(now, projections.LeaseCursor{}, 100))
 	}},
@@ -107,14 +111,19 @@ func aRun(r *recorder) (id events.RunID) {
 	return runs[0].Run
 }
 
-// bounded are the indexes that hold open things only, so that walking one does not grow with history; the two tables are as long as the catalogue.
+// bounded are the indexes that hold open things only, so that walking one does not grow with history; the two tables
+// are as long as the catalogue.
 var bounded = []string{
-	"USING COVERING INDEX runs_open", "USING INDEX runs_open", "USING INDEX runs_post", "USING COVERING INDEX runs_post", "USING INDEX units_lease",
-	"USING INDEX outbox_due", "USING COVERING INDEX outbox_due", "USING INDEX outbox_claims", "USING INDEX outbox_held", "USING COVERING INDEX outbox_held",
-	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state", "SCAN projection", "SCAN CONSTANT ROW",
+	"USING COVERING INDEX runs_open", "USING INDEX runs_open", "USING INDEX runs_post",
+	"USING COVERING INDEX runs_post", "USING INDEX units_lease",
+	"USING INDEX outbox_due", "USING COVERING INDEX outbox_due", "USING INDEX outbox_claims", "USING INDEX outbox_held",
+	"USING COVERING INDEX outbox_held",
+	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
+	"SCAN projection", "SCAN CONSTANT ROW",
 }
 
-// ordered are pages that walk a primary key from a place to a LIMIT: a walk without an end of its own, that stops by itself.
+// ordered are pages that walk a primary key from a place to a LIMIT: a walk without an end of its own, that stops by
+// itself.
 var ordered = regexp.MustCompile(`(?s)ORDER BY \S+ DESC LIMIT \$\d$`)
 
 // REC-4, SC-250, HC-55: the plan of every hot query is on record, and none walks a table that grows with history.

@@ -58,7 +58,8 @@ func (h *history) sql(statements ...string) {
 	}
 }
 
-// L-8, I-26, SC-327, HC-25: of any history the rebuilt tables are those that were there, byte for byte; a drop and an open give them too.
+// L-8, I-26, SC-327, HC-25: of any history the rebuilt tables are those that were there, byte for byte; a drop and an
+// open give them too.
 func TestARebuildEqualsTheLiveTables(t *testing.T) {
 	for seed := byte(1); seed <= 4; seed++ {
 		h := told(t, seed, 300)
@@ -92,7 +93,8 @@ func TestAnInterruptedRebuildLeavesTheOldTables(t *testing.T) {
 	h := told(t, 5, 300)
 	live := h.tables()
 	for _, at := range []string{
-		"DROP TABLE", "CREATE TABLE runs", "CREATE INDEX units_lease", "CREATE VIEW outbox_view", "INSERT INTO units", "UPDATE outbox", "INSERT INTO jobs",
+		"DROP TABLE", "CREATE TABLE runs", "CREATE INDEX units_lease", "CREATE VIEW outbox_view", "INSERT INTO units",
+		"UPDATE outbox", "INSERT INTO jobs",
 		"INSERT INTO watermarks", "UPDATE projection", "INSERT INTO projection",
 	} {
 		require.ErrorIs(t, h.write(func(tx store.Tx) error { return projections.Rebuild(broken{tx, at}) }), errPlanted, at)
@@ -109,7 +111,8 @@ func TestAnInterruptedRebuildLeavesTheOldTables(t *testing.T) {
 func TestAnotherRevisionRebuildsThatProjectionOnly(t *testing.T) {
 	h := told(t, 6, 200)
 	live := h.tables()
-	h.sql(`UPDATE projection SET revision = 0 WHERE name = 'units'`, `UPDATE units SET worker = 'drift'`, `UPDATE runs SET reason = 'drift'`)
+	h.sql(`UPDATE projection SET revision = 0 WHERE name = 'units'`, `UPDATE units SET worker = 'drift'`,
+		`UPDATE runs SET reason = 'drift'`)
 	require.NoError(t, h.write(projections.Open))
 	require.NotEqual(t, live, h.tables())
 	h.sql(`UPDATE projection SET revision = 0 WHERE name = 'runs'`)
@@ -122,7 +125,8 @@ func TestAMissingProjectionIsMadeAnew(t *testing.T) {
 	h := told(t, 7, 200)
 	live := h.tables()
 	for _, missing := range []string{
-		`DELETE FROM projection WHERE name = 'outbox'`, `DELETE FROM projection`, `DROP TABLE projection`, `DROP TABLE left_state`, `DROP TABLE units`,
+		`DELETE FROM projection WHERE name = 'outbox'`, `DELETE FROM projection`, `DROP TABLE projection`,
+		`DROP TABLE left_state`, `DROP TABLE units`,
 	} {
 		h.sql(missing)
 		require.NoError(t, h.write(projections.Open), missing)
@@ -130,7 +134,8 @@ func TestAMissingProjectionIsMadeAnew(t *testing.T) {
 	}
 }
 
-// L-8: a projection that lags is brought to the head from its checkpoint, by what lies behind it alone; the others stay as they are.
+// L-8: a projection that lags is brought to the head from its checkpoint, by what lies behind it alone; the others stay
+// as they are.
 func TestALaggingProjectionIsCaughtUp(t *testing.T) {
 	h := told(t, 8, 60)
 	var at events.Position
@@ -170,7 +175,8 @@ func (h *history) restore(name string, rows []string, at int64) {
 	require.NoError(h.tb, err)
 }
 
-// L-7, SC-330, HC-25: an event that this release cannot read stops a rebuild with its position, and leaves the tables as they are.
+// L-7, SC-330, HC-25: an event that this release cannot read stops a rebuild with its position, and leaves the tables
+// as they are.
 func TestAnUnreadableEventStopsARebuild(t *testing.T) {
 	h := told(t, 9, 100)
 	live := h.tables()

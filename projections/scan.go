@@ -101,35 +101,60 @@ func (v View) keys(query string, args ...any) ([]Key, error) {
 	return out, nil
 }
 
-// unwoken is the half of the materialization that looks at the register, in SQL; Redrive.Materialize decides it again.
-// $1 is now, $2 now + countdown, $3 now − redrive_after.
-const unwoken = `(o.owner IS NULL
+// The half of the materialization that looks at the register, in SQL; Redrive.Materialize decides it again. $1 is now,
+// $2 now + countdown, $3 now − redrive_after.
+const (
+	// unwoken: no wakeup is open that would serve an obligation, or the message of the newest close died with its process.
+	unwoken = `(o.owner IS NULL
 	OR (o.status = 'idle' OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $2)
-	   AND (o.closed = 0 OR o.last_closed_at <= $3 OR ` + lostInProcess + `)
-	OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $1 AND o.closed > 0 AND ` + lostInProcess + `)`
+	   AND (o.closed = 0 OR o.last_closed_at <= $3)
+	OR ` + quiet + ` AND o.transport = 'local')`
+	// quiet: a register that nobody of this life has closed yet. If a unit's message died with an earlier one, it was the
+	// wakeup that is missing.
+	quiet = `((o.status = 'idle' OR o.status = 'pending' AND o.floor = 0 AND o.available_at > $1) AND o.closed > 0
+	   AND o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))`
+)
 
-// lostInProcess is Redrive.lost: the message of the newest close died with its process, or that of a unit did.
-const lostInProcess = `(o.closed_by NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)
-	AND (o.transport = 'local' OR o.kind = 'dispatch_sync_run' AND EXISTS (
-	  SELECT 1 FROM units u WHERE u.run_id = o.owner AND u.status = 'dispatching' AND ` + messageGone + `)))`
+// Unwoken is an open run whose register of a kind holds no wakeup that would serve an obligation.
+type Unwoken struct {
+	Run events.RunID
+	// IfLost: only if the message of one of its units died with its incarnation, which Owing says.
+	IfLost bool
+}
 
-// messageGone says of a dispatching unit u that its message lived in the process of an incarnation that is gone (N-3).
-const messageGone = `u.message_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)`
-
-// Unwoken lists open runs behind a run whose register of a kind holds no wakeup that would serve an obligation, for
-// dispatch and finalize. Whether something is owed is Owing's to say.
-func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after events.RunID, limit int) ([]events.RunID, error) {
-	return v.runIDs(`SELECT r.run_id FROM runs r LEFT JOIN outbox o ON o.owner = r.run_id AND o.kind = $4
-		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $5 AND `+unwoken+`
+// Unwoken lists open runs behind a run whose register of a kind, dispatch or finalize, wakes nobody. Whether something is
+// owed is Owing's to say.
+func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after events.RunID, limit int) ([]Unwoken, error) {
+	var out []Unwoken
+	err := v.tx.Query(func(r store.Row) error {
+		var id []byte
+		var sure int
+		if err := r.Scan(&id, &sure); err != nil {
+			return err
+		}
+		out = append(out, Unwoken{Run: events.RunID(id), IfLost: sure == 0})
+		return nil
+	}, `SELECT r.run_id, coalesce(`+unwoken+`, 0) FROM runs r LEFT JOIN outbox o ON o.owner = r.run_id AND o.kind = $4
+		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $5
+		  AND (`+unwoken+` OR o.kind = 'dispatch_sync_run' AND `+quiet+`)
 		ORDER BY r.run_id LIMIT $6`,
 		int64(now), int64(now.Add(d.Countdown)), int64(now.Add(-d.RedriveAfter)), string(k), after[:], limit)
+	if err != nil {
+		return nil, fmt.Errorf("scan for runs that nobody would wake: %w", err)
+	}
+	return out, nil
 }
 
 // UnarmedPosts lists ended runs behind a run that owe a post_sync whose register was never armed (REC-10).
-func (v View) UnarmedPosts(after events.RunID, limit int) ([]events.RunID, error) {
-	return v.runIDs(`SELECT r.run_id FROM runs r WHERE r.post_sync_owed = 1 AND r.posts IS NULL AND r.run_id > $1
+func (v View) UnarmedPosts(after events.RunID, limit int) ([]Unwoken, error) {
+	ids, err := v.runIDs(`SELECT r.run_id FROM runs r WHERE r.post_sync_owed = 1 AND r.posts IS NULL AND r.run_id > $1
 		AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.owner = r.run_id AND o.kind = 'post_sync')
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
+	out := make([]Unwoken, len(ids))
+	for i, id := range ids {
+		out[i] = Unwoken{Run: id}
+	}
+	return out, err
 }
 
 func (v View) runIDs(query string, args ...any) ([]events.RunID, error) {
@@ -166,32 +191,37 @@ func (v View) Held() (n int, err error) {
 // of the hot view. rows is how many units it read, for the scan budget.
 func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span) (o decider.Owing, rows int, err error) {
 	o.RunOpen = true
-	planned := map[string]int{}  // open work items by source
+	messages, err := v.messages(run)
+	if err != nil {
+		return o, 0, err
+	}
+	planned := map[string]bool{} // sources of planned work items
 	blocked := map[string]bool{} // sources with a reference unit that has not succeeded
 	err = v.tx.Query(func(r store.Row) error {
 		var source, tier, status string
-		var due, gone int
-		if err := r.Scan(&source, &tier, &status, &due, &gone); err != nil {
+		var due, wakeup int
+		if err := r.Scan(&source, &tier, &status, &due, &wakeup); err != nil {
 			return err
 		}
 		rows++
-		s := events.UnitStatus(status)
+		s, reference := events.UnitStatus(status), events.Tier(tier) == events.TierReference
 		if !s.Terminal() {
 			o.OpenUnits++
 		}
-		if events.Tier(tier) == events.TierReference && s != events.UnitHasSucceeded {
+		if reference && s != events.UnitHasSucceeded {
 			blocked[source] = true
 		}
+		lost := s == events.UnitIsDispatching && messages.gone(wakeup)
+		o.UnitLost = o.UnitLost || lost
 		switch {
-		case s == events.UnitIsPlanned && events.Tier(tier) == events.TierReference, due == 1, gone == 1:
+		case s == events.UnitIsPlanned && reference, due == 1, lost:
 			o.Dispatchable = true
 		case s == events.UnitIsPlanned:
-			planned[source]++
+			planned[source] = true
 		}
 		return nil
 	}, `SELECT u.source, u.tier, u.status,
-		  u.status = 'retrying' AND u.available_at <= $2 OR u.status = 'dispatching' AND u.last_dispatched_at <= $3,
-		  coalesce(u.status = 'dispatching' AND `+messageGone+`, 0)
+		  u.status = 'retrying' AND u.available_at <= $2 OR u.status = 'dispatching' AND u.last_dispatched_at <= $3, u.wakeup
 		FROM units u WHERE u.run_id = $1`, run[:], int64(now), int64(now.Add(-staleAfter)))
 	if err != nil {
 		return o, rows, fmt.Errorf("read what run %s owes: %w", run, err)
@@ -202,6 +232,39 @@ func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span)
 		}
 	}
 	return o, rows, nil
+}
+
+// messages says whose messages of a run have died with their incarnation.
+type messages struct {
+	register decider.Register
+	alive    map[events.NodeID]bool
+}
+
+func (v View) messages(run events.RunID) (messages, error) {
+	m := messages{alive: map[events.NodeID]bool{}}
+	alive, err := v.AliveNodes()
+	if err != nil {
+		return m, err
+	}
+	for _, n := range alive {
+		m.alive[n.Incarnation] = true
+	}
+	err = v.tx.Query(func(r store.Row) error {
+		var closers *string
+		if err := r.Scan(&m.register.Closed, &closers); err != nil {
+			return err
+		}
+		return decodeAll(part{deref(closers), &m.register.Closers})
+	}, `SELECT closed, closers FROM outbox WHERE owner = $1 AND kind = 'run_sync_unit'`, run[:])
+	if err != nil {
+		return m, fmt.Errorf("read the closers of run %s: %w", run, err)
+	}
+	return m, nil
+}
+
+func (m messages) gone(wakeup int) bool {
+	node := m.register.MessageIn(wakeup)
+	return !node.IsZero() && !m.alive[node]
 }
 
 // NextDue is the earliest time at which a pending wakeup, a lease or a claim comes due; zero: none is open.

@@ -40,7 +40,6 @@ CREATE TABLE units (
   first_dispatched_at   INTEGER,
   last_dispatched_at    INTEGER,
   wakeup                INTEGER NOT NULL DEFAULT 0,
-  message_node          BLOB,
   attempt               INTEGER NOT NULL DEFAULT 0,
   claimed_position      INTEGER,
   claimed_at            INTEGER,
@@ -70,7 +69,7 @@ CREATE TABLE units (
 		`CREATE INDEX units_lease ON units (lease_expires_at, unit_id) WHERE status = 'running'`,
 		`CREATE VIEW units_view AS SELECT ` + ulidText("unit_id") + ` AS unit_id, ` + ulidText("run_id") + ` AS run_id, ordinal,
   source, provider, dataset, members, tier, cost_class, mode, ` + timeText("window_from") + ` AS window_from,
-  ` + timeText("window_to") + ` AS window_to, surfaces, fingerprint, status, dispatch, attempt, wakeup, ` + ulidText("message_node") + ` AS message_node,
+  ` + timeText("window_to") + ` AS window_to, surfaces, fingerprint, status, dispatch, attempt, wakeup,
   ` + timeText("first_dispatched_at") + ` AS first_dispatched_at, ` + timeText("last_dispatched_at") + ` AS last_dispatched_at,
   ` + timeText("claimed_at") + ` AS claimed_at, ` + timeText("lease_expires_at") + ` AS lease_expires_at,
   ` + ulidText("lease_node") + ` AS lease_node, worker, ` + timeText("available_at") + ` AS available_at,
@@ -81,19 +80,9 @@ CREATE TABLE units (
 }
 
 // Apply writes the columns that an event can change and no others: the hot ones have a statement each.
-//
-// The close of a run_sync_unit wakeup through the in-process transport says in whose memory the messages of its units
-// are (N-3).
-func (units) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
-	switch s := after.(type) {
-	case decider.Unit:
-		return applyUnit(tx, env, s)
-	case decider.Register:
-		if e, ok := env.Event.(events.OutboxDispatched); ok && s.Kind == events.KindUnit && e.Transport == events.TransportLocal {
-			return tx.Exec(`UPDATE units SET message_node = $2
-				WHERE run_id = $1 AND status = 'dispatching' AND wakeup > $3 AND wakeup <= $4`,
-				blob(s.Owner), blob(env.Node), before.(decider.Register).Closed, s.Closed)
-		}
+func (units) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
+	if u, ok := after.(decider.Unit); ok {
+		return applyUnit(tx, env, u)
 	}
 	return nil
 }
@@ -104,7 +93,7 @@ func applyUnit(tx Writer, env events.Envelope, u decider.Unit) error {
 		return insertUnit(tx, u)
 	case events.UnitDispatched:
 		return tx.Exec(`UPDATE units SET status = 'dispatching', dispatch = $2, attempt_dispatches = $3,
-			first_dispatched_at = $4, last_dispatched_at = $5, wakeup = $6, message_node = NULL, available_at = NULL
+			first_dispatched_at = $4, last_dispatched_at = $5, wakeup = $6, available_at = NULL
 			WHERE unit_id = $1`,
 			blob(u.ID), u.Dispatches, u.AttemptDispatches, int64(u.FirstDispatchedAt), int64(u.LastDispatchedAt), u.Wakeup)
 	case events.UnitClaimed:

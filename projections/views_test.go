@@ -38,7 +38,8 @@ func (h *history) plain(query string, args ...any) (rows []map[string]any) {
 	return rows
 }
 
-// D-22, L-12: every projection has a view of each of its tables, with as many rows, in which no column holds bytes: ids are ULIDs and times are RFC 3339.
+// D-22, L-12: every projection has a view of each of its tables, with as many rows, in which no column holds bytes: ids
+// are ULIDs and times are RFC 3339.
 func TestEveryTableHasAReadableView(t *testing.T) {
 	h := told(t, 11, 800)
 	ulid := regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
@@ -56,10 +57,13 @@ func TestEveryTableHasAReadableView(t *testing.T) {
 					text, _ := value.(string)
 					switch {
 					case value == nil:
-					case strings.HasSuffix(column, "_id") || column == "owner" || column == "incarnation" || strings.HasSuffix(column, "_node") || column == "closed_by":
+					case strings.HasSuffix(column,
+						"_id") || column == "owner" || column == "incarnation" || strings.HasSuffix(column,
+						"_node") || column == "closed_by":
 						require.Regexp(t, ulid, text, "%s.%s", table.Name, column)
 						ids++
-					case strings.HasSuffix(column, "_at") || column == "at" || column == "window_from" || column == "window_to":
+					case strings.HasSuffix(column,
+						"_at") || column == "at" || column == "window_from" || column == "window_to":
 						require.Regexp(t, instant, text, "%s.%s", table.Name, column)
 						times++
 					}
@@ -101,12 +105,14 @@ func TestTheReadableViewsSayTheSame(t *testing.T) {
 		nodes, err := v.Nodes(1000)
 		require.NoError(t, err)
 		for _, n := range nodes {
-			require.Len(t, h.plain(`SELECT 1 FROM nodes_view WHERE incarnation = $1 AND gone = $2`, n.Incarnation.String(), n.Gone), 1)
+			require.Len(t, h.plain(`SELECT 1 FROM nodes_view WHERE incarnation = $1 AND gone = $2`,
+				n.Incarnation.String(), n.Gone), 1)
 		}
 	})
 }
 
-// E-4, SC-346: the secret of a lease or a claim stands in the stored payloads and nowhere else: in no column of any table and of any view.
+// E-4, SC-346: the secret of a lease or a claim stands in the stored payloads and nowhere else: in no column of any
+// table and of any view.
 func TestNoTokenIsInAnyTableOrView(t *testing.T) {
 	h := told(t, 13, 400)
 	var tokens []string
@@ -138,7 +144,8 @@ func TestNoTokenIsInAnyTableOrView(t *testing.T) {
 		}
 	}
 	require.Greater(t, searched, 1000)
-	require.NotEmpty(t, h.plain(`SELECT 1 FROM events WHERE data LIKE '%' || $1 || '%'`, tokens[0]), "the search would have found it")
+	require.NotEmpty(t, h.plain(`SELECT 1 FROM events WHERE data LIKE '%' || $1 || '%'`, tokens[0]),
+		"the search would have found it")
 }
 
 // E-3: no secret of an error text reaches a table.
@@ -149,12 +156,14 @@ func TestNoSecretOfAnErrorTextIsStored(t *testing.T) {
 	require.Empty(t, h.plain(`SELECT 1 FROM events WHERE data LIKE '%hunter2%'`))
 }
 
-// HC-46, HC-55: paging by stable cursors: with seven rows a page and inserts going on, every row that was there at the start comes exactly once, in order, also where times are equal.
+// HC-46, HC-55: paging by stable cursors: with seven rows a page and inserts going on, every row that was there at the
+// start comes exactly once, in order, also where times are equal.
 func TestPagesMissNothingAndRepeatNothing(t *testing.T) {
 	h := told(t, 15, 1)
 	plan := func() {
 		for range 3 { // at one frozen instant
-			_, err := h.e.Plan(t.Context(), towline.RunSpec{Sync: "plain", Mode: towline.Backfill, Since: start.AddDate(0, 0, -2), Before: start})
+			_, err := h.e.Plan(t.Context(), towline.RunSpec{Sync: "plain", Mode: towline.Backfill,
+				Since: start.AddDate(0, 0, -2), Before: start})
 			require.NoError(t, err)
 		}
 	}

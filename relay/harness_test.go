@@ -107,11 +107,13 @@ func (x *office) syncs() []towline.Sync {
 	}
 	return []towline.Sync{
 		{
-			Name: "days", Provider: "p", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "a"}}, PostSync: post,
+			Name: "days", Provider: "p", Sources: []string{"north"}, Datasets: []towline.Dataset{{Name: "a"}},
+			PostSync: post,
 		},
 		{
 			Name: "retried", Provider: "q", Sources: []string{"north"}, PostSync: post,
-			Datasets: []towline.Dataset{{Name: "b", Retry: towline.Retry{Max: 3, Backoff: 7 * time.Second, On: []events.Category{events.Network, events.ExpiredLease}}}},
+			Datasets: []towline.Dataset{{Name: "b", Retry: towline.Retry{Max: 3, Backoff: 7 * time.Second,
+				On: []events.Category{events.Network, events.ExpiredLease}}}},
 		},
 	}
 }
@@ -156,7 +158,8 @@ func (x *office) crash() {
 
 func (x *office) verify() {
 	x.t.Helper()
-	scratch, err := sqlite.Open(context.Background(), filepath.Join(x.t.TempDir(), "scratch.db"), sqlite.Options{Inline: true, Synchronous: "normal"})
+	scratch, err := sqlite.Open(context.Background(), filepath.Join(x.t.TempDir(), "scratch.db"),
+		sqlite.Options{Inline: true, Synchronous: "normal"})
 	require.NoError(x.t, err)
 	defer scratch.Close()
 	v, err := x.e.Verify(context.Background(), scratch)
@@ -281,7 +284,8 @@ func (x *office) plan(days int) towline.Planned {
 func (x *office) planOf(sync string, days int) towline.Planned {
 	x.t.Helper()
 	before := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	p, err := x.e.Plan(context.Background(), towline.RunSpec{Sync: sync, Mode: towline.Backfill, Since: before.AddDate(0, 0, -days), Before: before})
+	p, err := x.e.Plan(context.Background(), towline.RunSpec{Sync: sync, Mode: towline.Backfill,
+		Since: before.AddDate(0, 0, -days), Before: before})
 	require.NoError(x.t, err)
 	return p
 }

@@ -76,24 +76,24 @@ func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID,
 	err = r.e.View(ctx, func(v projections.View) error {
 		owing, last, more = nil, after, true
 		for !b.spent() && len(owing) < armsPerTransaction {
-			ids, err := r.unwoken(v, k, last)
+			found, err := r.unwoken(v, k, last)
 			if err != nil {
 				return err
 			}
-			if len(ids) == 0 {
+			if len(found) == 0 {
 				more = false
 				return nil
 			}
-			for _, id := range ids {
-				owes, rows, err := r.owes(v, k, id)
+			for _, u := range found {
+				owes, rows, err := r.owes(v, k, u)
 				if err != nil {
 					return err
 				}
 				b.rows -= 1 + rows
-				last = id
+				last = u.Run
 				if owes {
 					b.repairs--
-					owing = append(owing, id)
+					owing = append(owing, u.Run)
 				}
 				if b.spent() || len(owing) == armsPerTransaction {
 					return nil
@@ -108,7 +108,7 @@ func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID,
 // armsPerTransaction bounds how many registers one transaction arms.
 const armsPerTransaction = 100
 
-func (r *Relay) unwoken(v projections.View, k events.Kind, after events.RunID) ([]events.RunID, error) {
+func (r *Relay) unwoken(v projections.View, k events.Kind, after events.RunID) ([]projections.Unwoken, error) {
 	page := r.e.Knobs().Page
 	if k == events.KindPostSync {
 		return v.UnarmedPosts(after, page)
@@ -117,12 +117,12 @@ func (r *Relay) unwoken(v projections.View, k events.Kind, after events.RunID) (
 	return v.Unwoken(k, now, r.redrive(now), after, page)
 }
 
-func (r *Relay) owes(v projections.View, k events.Kind, run events.RunID) (owes bool, rows int, err error) {
+func (r *Relay) owes(v projections.View, k events.Kind, u projections.Unwoken) (owes bool, rows int, err error) {
 	if k == events.KindPostSync {
 		return true, 0, nil // the scan's predicate is the whole of it
 	}
-	o, rows, err := v.Owing(run, r.e.Now(), events.SpanOf(r.e.Knobs().Stale))
-	return o.Owes(k), rows, err
+	o, rows, err := v.Owing(u.Run, r.e.Now(), events.SpanOf(r.e.Knobs().Stale))
+	return o.Owes(k) && (o.UnitLost || !u.IfLost), rows, err
 }
 
 // arm decides again, in the transaction that arms, whether the run still owes what the scan has found.
@@ -138,9 +138,9 @@ func (r *Relay) arm(ctx context.Context, k events.Kind, runs []events.RunID) (ar
 			if err != nil {
 				return err
 			}
-			d := r.redrive(tx.Now())
-			d.CloserGone, d.UnitLost, d.Room = tx.Gone(reg.ClosedBy), tx.UnitLost(id), tx.HasRoom(id)
-			if !tx.Owing(run, 0).Owes(k) || !d.Materialize(k, reg) {
+			owing, d := tx.Owing(run, 0), r.redrive(tx.Now())
+			d.CloserGone, d.UnitLost, d.Room = tx.Gone(reg.ClosedBy), owing.UnitLost, tx.HasRoom(id)
+			if !owing.Owes(k) || !d.Materialize(k, reg) {
 				continue
 			}
 			results, err := tx.Execute(decider.ArmWakeup{

@@ -15,7 +15,8 @@ import (
 	"github.com/towline-dev/towline/transport"
 )
 
-// REC-1, REC-18, I-28, SC-233, HC-56, HC-18: a pass over a state with nothing due appends nothing and opens no write transaction, however often it runs and however much there is.
+// REC-1, REC-18, I-28, SC-233, HC-56, HC-18: a pass over a state with nothing due appends nothing and opens no write
+// transaction, however often it runs and however much there is.
 func TestAnIdlePassWritesNothing(t *testing.T) {
 	x := newOffice(t)
 	for _, days := range []int{1, 3, 12} {
@@ -66,7 +67,8 @@ func TestAFailingStepDoesNotKeepTheNext(t *testing.T) {
 	require.ErrorIs(t, r.Err(), errPlanted)
 	require.ErrorContains(t, r.Err(), "expire leases")
 	require.Equal(t, 1, r.Materialized[events.KindDispatch])
-	require.Equal(t, []string{due.Run.String() + ".dispatch_sync_run.1", owed.Run.String() + ".dispatch_sync_run.2"}, sorted(idsOf(x.broker.take()), due, owed))
+	require.Equal(t, []string{due.Run.String() + ".dispatch_sync_run.1", owed.Run.String() + ".dispatch_sync_run.2"},
+		sorted(idsOf(x.broker.take()), due, owed))
 	x.store.failing = nil
 	for range 2 { // the scan wraps
 		x.pass()
@@ -86,8 +88,8 @@ func sorted(ids []string, first, second towline.Planned) (out []string) {
 	return out
 }
 
-// REC-7, C-5, C-6, SC-076, SC-149, SC-243, SC-244, SC-245: a dispatch message that nobody handled is armed again a minute after its close, not earlier, under a new number and id; so a run never hangs on a
-// broker.
+// REC-7, C-5, C-6, SC-076, SC-149, SC-243, SC-244, SC-245: a dispatch message that nobody handled is armed again a
+// minute after its close, not earlier, under a new number and id; so a run never hangs on a broker.
 func TestALostDispatchMessageIsArmedAgain(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)
@@ -101,7 +103,8 @@ func TestALostDispatchMessageIsArmedAgain(t *testing.T) {
 		r := x.pass()
 		require.Equal(t, map[events.Kind]int{events.KindDispatch: 1}, nonzero(r.Materialized))
 		armed := only[events.OutboxArmed](x.since(before))[0]
-		require.Equal(t, events.OutboxArmed{N: n, AvailableAt: events.MicrosOf(x.clock.Now()), Cause: events.ArmMaterialized}, armed)
+		require.Equal(t, events.OutboxArmed{N: n, AvailableAt: events.MicrosOf(x.clock.Now()),
+			Cause: events.ArmMaterialized}, armed)
 		require.Equal(t, []string{decider.MessageID(p.Run, events.KindDispatch, n)}, idsOf(x.broker.take()))
 	}
 }
@@ -116,7 +119,8 @@ func nonzero(m map[events.Kind]int) map[events.Kind]int {
 	return out
 }
 
-// REC-9, C-16, C-19, SC-162, SC-226, SC-228: so is a finalize message; and what was armed by the settle is simply relayed.
+// REC-9, C-16, C-19, SC-162, SC-226, SC-228: so is a finalize message; and what was armed by the settle is simply
+// relayed.
 func TestALostFinalizeMessageIsArmedAgain(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)
@@ -134,7 +138,8 @@ func TestALostFinalizeMessageIsArmedAgain(t *testing.T) {
 	require.Equal(t, events.RunSucceeded, x.run(p.Run).Status)
 }
 
-// REC-10, SC-062: a register of post_sync that exists, in whatever state, is never armed by a scan; the rule asks the stream, so a view that has lost the row arms nothing either.
+// REC-10, SC-062: a register of post_sync that exists, in whatever state, is never armed by a scan; the rule asks the
+// stream, so a view that has lost the row arms nothing either.
 func TestAPostSyncIsArmedOnce(t *testing.T) {
 	x := openOffice(t, options{unverified: true})
 	x.ended()
@@ -142,7 +147,8 @@ func TestAPostSyncIsArmedOnce(t *testing.T) {
 	x.unchanged(func() { require.Empty(t, nonzero(x.pass().Materialized)) })
 }
 
-// REC-12, REC-4: a wakeup that is due, claimed, held by a release, or due within the countdown is left alone, and serves its obligation.
+// REC-12, REC-4: a wakeup that is due, claimed, held by a release, or due within the countdown is left alone, and
+// serves its obligation.
 func TestAServedObligationIsLeftAlone(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{CapBucket: 1}})
 	p := x.plan(3)
@@ -159,7 +165,8 @@ func TestAServedObligationIsLeftAlone(t *testing.T) {
 	x.requireStatus(decider.RegisterPending, refused.Run, events.KindDispatch)
 }
 
-// REC-4, SC-236: a hundred older runs with open wakeups do not hide a younger one that is owed; the repair budget is for decisions, not for looks.
+// REC-4, SC-236: a hundred older runs with open wakeups do not hide a younger one that is owed; the repair budget is
+// for decisions, not for looks.
 func TestOldRunsDoNotHideAYoungOne(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{RepairLimit: 1, Page: 10, CapEngine: 1}})
 	first := x.plan(1)
@@ -181,7 +188,8 @@ func TestOldRunsDoNotHideAYoungOne(t *testing.T) {
 	require.Contains(t, idsOf(x.broker.take()), decider.MessageID(young.Run, events.KindDispatch, 2))
 }
 
-// REC-4, SC-237, SC-238, C-29, SC-246: a scan that ends on a budget continues from its cursor in the next pass, and wraps; each owed run is found.
+// REC-4, SC-237, SC-238, C-29, SC-246: a scan that ends on a budget continues from its cursor in the next pass, and
+// wraps; each owed run is found.
 func TestAScanContinuesFromItsCursor(t *testing.T) {
 	for name, k := range map[string]towline.Knobs{
 		"repairs": {RepairLimit: 2}, "rows": {ScanLimit: 4, Page: 3}, "pages": {Page: 1, ScanLimit: 6},
@@ -218,7 +226,8 @@ func TestAScanContinuesFromItsCursor(t *testing.T) {
 	}
 }
 
-// REC-4, REC-6, O-19: one run that cannot be armed keeps none of the others, nor the scans of the other kinds; it is named, and tried again.
+// REC-4, REC-6, O-19: one run that cannot be armed keeps none of the others, nor the scans of the other kinds; it is
+// named, and tried again.
 func TestOneRunThatCannotBeArmedKeepsNoOther(t *testing.T) {
 	x := newOffice(t)
 	done := x.plan(1)
@@ -245,7 +254,8 @@ func TestOneRunThatCannotBeArmedKeepsNoOther(t *testing.T) {
 	require.Equal(t, 1, x.pass().Materialized[events.KindDispatch])
 }
 
-// REC-5, REC-6, HC-13: when the store is away in the middle of a recovery, none of the units found is passed over: all are decided as soon as it is back.
+// REC-5, REC-6, HC-13: when the store is away in the middle of a recovery, none of the units found is passed over: all
+// are decided as soon as it is back.
 func TestAStoreThatIsAwayPassesNobodyOver(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{CapBucket: 50, CapRun: 50, RepairLimit: 50}})
 	p := x.plan(50)
@@ -264,7 +274,8 @@ func TestAStoreThatIsAwayPassesNobodyOver(t *testing.T) {
 	require.Equal(t, 50, x.pass().ExpiredFailed, "in the first pass")
 }
 
-// REC-13, O-14, C-3, C-4, HC-01, SC-037, SC-039: a claim whose relay died is released when it has expired, with backoff, not while it is valid; the wakeup goes out under its id with a new token.
+// REC-13, O-14, C-3, C-4, HC-01, SC-037, SC-039: a claim whose relay died is released when it has expired, with
+// backoff, not while it is valid; the wakeup goes out under its id with a new token.
 func TestADeadClaimIsReleasedWhenItHasExpired(t *testing.T) {
 	clock := &stepping{t: start}
 	k := towline.Knobs{ClaimTTL: 2 * time.Second, PublishTimeout: 500 * time.Millisecond, RedriveAfter: 10 * time.Second}

@@ -25,13 +25,15 @@ func always(r transport.Receipt) func(sent) transport.Receipt {
 	return func(sent) transport.Receipt { return r }
 }
 
-// O-5, O-7, O-9, O-11, K-3, SC-015, SC-018, C-2: an accepted publish is claimed, published once under its id, and marked; claim and mark are on record with token and attempt.
+// O-5, O-7, O-9, O-11, K-3, SC-015, SC-018, C-2: an accepted publish is claimed, published once under its id, and
+// marked; claim and mark are on record with token and attempt.
 func TestAnAcceptedPublishIsMarked(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(2)
 	before := x.head()
 	x.broker.script = func(sent) transport.Receipt {
-		require.Equal(t, []string{"OutboxClaimed"}, types(x.since(before)), "I-16: the claim is committed before the publish")
+		require.Equal(t, []string{"OutboxClaimed"}, types(x.since(before)),
+			"I-16: the claim is committed before the publish")
 		return transport.Accepted("")
 	}
 	r := x.step()
@@ -40,8 +42,10 @@ func TestAnAcceptedPublishIsMarked(t *testing.T) {
 	log := x.since(before)
 	require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, types(log))
 	claimed, marked := log[0].Event.(events.OutboxClaimed), log[1].Event.(events.OutboxDispatched)
-	require.Equal(t, events.OutboxClaimed{N: 1, Token: claimed.Token, ClaimExpiresAt: events.MicrosOf(start.Add(time.Minute)), Attempt: 1, MessageCount: 1}, claimed)
-	require.Equal(t, events.OutboxDispatched{N: 1, Token: claimed.Token, Order: events.PublishFirst, Transport: "broker", MessageCount: 1}, marked)
+	require.Equal(t, events.OutboxClaimed{N: 1, Token: claimed.Token,
+		ClaimExpiresAt: events.MicrosOf(start.Add(time.Minute)), Attempt: 1, MessageCount: 1}, claimed)
+	require.Equal(t, events.OutboxDispatched{N: 1, Token: claimed.Token, Order: events.PublishFirst,
+		Transport: "broker", MessageCount: 1}, marked)
 	reg := x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
 	require.Equal(t, "broker", reg.Transport)
 	x.unchanged(func() { x.step() })
@@ -62,8 +66,8 @@ func TestAWakeupIsTakenAtItsTime(t *testing.T) {
 	require.Equal(t, 1, x.step().Dispatched)
 }
 
-// O-11, O-13, O-15, SC-023, SC-024, SC-029, C-40, HC-13: a refused publish goes back with its cause, its redacted text and a growing wait, under the same id; at the last attempt it is parked, shown, and
-// never claimed again.
+// O-11, O-13, O-15, SC-023, SC-024, SC-029, C-40, HC-13: a refused publish goes back with its cause, its redacted text
+// and a growing wait, under the same id; at the last attempt it is parked, shown, and never claimed again.
 func TestARefusedPublishBacksOffAndIsParked(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{MaxAttempts: 9}})
 	p := x.plan(1)
@@ -102,7 +106,8 @@ func TestARefusedPublishBacksOffAndIsParked(t *testing.T) {
 	x.unchanged(func() { require.Equal(t, 1, x.pass().Held, "REC-12, SC-013: owed but held is reported, not armed") })
 }
 
-// O-10, O-11, SC-027, SC-028: an unknown publish goes out again under the same id, and the next wish behind it gets a new one.
+// O-10, O-11, SC-027, SC-028: an unknown publish goes out again under the same id, and the next wish behind it gets a
+// new one.
 func TestAnUnknownPublishGoesOutAgain(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)
@@ -118,7 +123,8 @@ func TestAnUnknownPublishGoesOutAgain(t *testing.T) {
 	x.broker.script = nil
 	x.step()
 	l := x.claim(u.Unit)
-	require.NoError(t, x.e.Release(context.Background(), l, "stopping")) // arms dispatch: it must not travel under the old id
+	require.NoError(t, x.e.Release(context.Background(), l,
+		"stopping")) // arms dispatch: it must not travel under the old id
 	x.clock.step(6 * time.Second)
 	x.step()
 	x.step()
@@ -136,7 +142,8 @@ func TestAnUnknownPublishGoesOutAgain(t *testing.T) {
 func TestAPermanentRefusalParksAtOnce(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)
-	x.broker.script = always(transport.Receipt{Outcome: events.Refused, Permanent: true, Err: &transport.TooLargeError{Bytes: 2, Limit: 1}})
+	x.broker.script = always(transport.Receipt{Outcome: events.Refused, Permanent: true,
+		Err: &transport.TooLargeError{Bytes: 2, Limit: 1}})
 	require.Equal(t, 1, x.step().Parked)
 	reg := x.requireStatus(decider.RegisterParked, p.Run, events.KindDispatch)
 	require.Equal(t, "permanent", reg.LastCause)
@@ -155,11 +162,13 @@ func TestWhatIsNotOwedIsDroppedNotParked(t *testing.T) {
 	before := x.head()
 	r := x.step()
 	require.Equal(t, [3]int{0, 0, 1}, [3]int{r.Released, r.Parked, r.Dropped})
-	require.Equal(t, []string{"OutboxClaimed", "UnitDispatched", "RunDispatchStarted", "OutboxArmed", "OutboxDropped"}, types(x.since(before)))
+	require.Equal(t, []string{"OutboxClaimed", "UnitDispatched", "RunDispatchStarted", "OutboxArmed", "OutboxDropped"},
+		types(x.since(before)))
 	x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
 }
 
-// B-8, O-5, SC-348: a full queue burns no attempt, and is tried again behind the first backoff, so that there is no hot loop.
+// B-8, O-5, SC-348: a full queue burns no attempt, and is tried again behind the first backoff, so that there is no hot
+// loop.
 func TestAFullQueueBurnsNoAttempt(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{MaxAttempts: 2}})
 	p := x.plan(1)
@@ -174,7 +183,8 @@ func TestAFullQueueBurnsNoAttempt(t *testing.T) {
 	}
 }
 
-// O-8, SC-044: the wakeup of what is no longer owed is claimed and dropped in one transaction, and nothing is published.
+// O-8, SC-044: the wakeup of what is no longer owed is claimed and dropped in one transaction, and nothing is
+// published.
 func TestAWakeupThatNobodyNeedsIsDropped(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)
@@ -191,7 +201,8 @@ func TestAWakeupThatNobodyNeedsIsDropped(t *testing.T) {
 	}
 }
 
-// K-1, K-2, K-3, C-8, SC-138: a fan-out that fails half way is released as a whole; the next claim repeats every unit that is still dispatching, under the same ids.
+// K-1, K-2, K-3, C-8, SC-138: a fan-out that fails half way is released as a whole; the next claim repeats every unit
+// that is still dispatching, under the same ids.
 func TestAFanOutThatFailsHalfWayIsRepeated(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(4)
@@ -222,7 +233,8 @@ func TestAFanOutThatFailsHalfWayIsRepeated(t *testing.T) {
 	x.complete(started)
 }
 
-// K-1, SC-140, SC-141: two dispatches before one publish travel with one expansion; what is dispatched while a fan-out is claimed travels with the next, which holds nothing else.
+// K-1, SC-140, SC-141: two dispatches before one publish travel with one expansion; what is dispatched while a fan-out
+// is claimed travels with the next, which holds nothing else.
 func TestAnExpansionCoversWhatItsWakeupAnnounces(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{CapRun: 2}})
 	p := x.plan(4)
@@ -240,7 +252,8 @@ func TestAnExpansionCoversWhatItsWakeupAnnounces(t *testing.T) {
 	x.step()
 	got := x.broker.take()
 	require.Len(t, got, 3)
-	require.Equal(t, []events.UnitID{units[1].Unit, units[2].Unit, units[3].Unit}, []events.UnitID{got[0].notice.Unit, got[1].notice.Unit, got[2].notice.Unit})
+	require.Equal(t, []events.UnitID{units[1].Unit, units[2].Unit, units[3].Unit}, []events.UnitID{got[0].notice.Unit,
+		got[1].notice.Unit, got[2].notice.Unit})
 	require.Equal(t, []int{1, 1, 2}, []int{got[0].notice.Wakeup, got[1].notice.Wakeup, got[2].notice.Wakeup})
 }
 
@@ -270,7 +283,8 @@ func TestALargeFanOutHasALongerClaim(t *testing.T) {
 	require.Len(t, x.broker.take(), 202)
 }
 
-// O-20, SC-036: past half of the claim time no publish begins; the tail is released uncounted, and nothing is published twice.
+// O-20, SC-036: past half of the claim time no publish begins; the tail is released uncounted, and nothing is published
+// twice.
 func TestTheTailIsShed(t *testing.T) {
 	x := newOffice(t)
 	for range 50 {
@@ -301,7 +315,8 @@ func TestTheTailIsShed(t *testing.T) {
 	}
 }
 
-// O-19, REC-14, REC-15, SC-038: one wakeup that cannot be claimed, whatever the reason, keeps none of the others, in this step and in any later one; it is named.
+// O-19, REC-14, REC-15, SC-038: one wakeup that cannot be claimed, whatever the reason, keeps none of the others, in
+// this step and in any later one; it is named.
 func TestOneBadWakeupKeepsNoOther(t *testing.T) {
 	x := newOffice(t)
 	var runs []towline.Planned
@@ -310,7 +325,8 @@ func TestOneBadWakeupKeepsNoOther(t *testing.T) {
 	}
 	bad := runs[3].Run
 	x.store.failing = func(query string, args []any) bool {
-		return strings.HasPrefix(query, "UPDATE outbox SET status = 'claimed'") && string(args[0].([]byte)) == string(bad[:])
+		return strings.HasPrefix(query,
+			"UPDATE outbox SET status = 'claimed'") && string(args[0].([]byte)) == string(bad[:])
 	}
 	r := x.relay.Step(context.Background())
 	require.ErrorContains(t, r.Err(), bad.String())
@@ -349,7 +365,8 @@ func TestBadWakeupsDoNotFillTheBatch(t *testing.T) {
 	x.step()
 }
 
-// O-19, SC-038, SC-041: one mark that fails keeps none of the others; its wakeup is found again when its claim has ended, and goes out under its id (C-4, SC-040).
+// O-19, SC-038, SC-041: one mark that fails keeps none of the others; its wakeup is found again when its claim has
+// ended, and goes out under its id (C-4, SC-040).
 func TestOneMarkThatFailsKeepsNoOther(t *testing.T) {
 	x := newOffice(t)
 	var runs []towline.Planned
@@ -386,7 +403,8 @@ func TestNothingIsPublishedWithoutACommittedClaim(t *testing.T) {
 	require.Len(t, x.broker.take(), 1)
 }
 
-// REC-3, I-16, SC-049, C-44: when the store is lost between publish and mark, the step ends and says so, and publishes nothing more; what was claimed is found again by its expiry.
+// REC-3, I-16, SC-049, C-44: when the store is lost between publish and mark, the step ends and says so, and publishes
+// nothing more; what was claimed is found again by its expiry.
 func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{RelayBatch: 2}})
 	for range 4 {
@@ -415,7 +433,8 @@ func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	require.ElementsMatch(t, first, idsOf(x.broker.take()), "at least once, under one id")
 }
 
-// O-9, M-10, SC-019, SC-020: a relay whose claim was taken over cannot mark; the refusal is counted and reported with its register, and the new claim is not touched.
+// O-9, M-10, SC-019, SC-020: a relay whose claim was taken over cannot mark; the refusal is counted and reported with
+// its register, and the new claim is not touched.
 func TestARefusedMarkIsLoud(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)
@@ -464,7 +483,8 @@ func TestAMarkNeedsALiveClaim(t *testing.T) {
 func TestSeveralRelaysPublishEachWakeupOnce(t *testing.T) {
 	clock := &stepping{t: start}
 	a := openOffice(t, options{shared: true, clock: clock, knobs: towline.Knobs{RelayBatch: 3}})
-	b := openOffice(t, options{path: a.o.path, shared: true, clock: clock, knobs: towline.Knobs{RelayBatch: 3}, entropy: 9, unverified: true})
+	b := openOffice(t, options{path: a.o.path, shared: true, clock: clock, knobs: towline.Knobs{RelayBatch: 3},
+		entropy: 9, unverified: true})
 	for range 12 {
 		a.plan(1)
 	}
@@ -483,13 +503,15 @@ func TestSeveralRelaysPublishEachWakeupOnce(t *testing.T) {
 	require.Len(t, only[events.OutboxClaimed](a.since(0)), 12)
 }
 
-// O-12, 8.1, I-14, SC-050, SC-057, C-20: a post_sync is marked, committed, and then published once; its outcome comes last. Ten more passes, on two relays, send nothing.
+// O-12, 8.1, I-14, SC-050, SC-057, C-20: a post_sync is marked, committed, and then published once; its outcome comes
+// last. Ten more passes, on two relays, send nothing.
 func TestAPostSyncIsMarkedBeforeItIsPublished(t *testing.T) {
 	x := openOffice(t, options{targets: []string{"mail", "index"}})
 	run := x.ended()
 	before := x.head()
 	x.broker.script = func(sent) transport.Receipt {
-		require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, types(x.since(before)), "the mark is committed before the first publish")
+		require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, types(x.since(before)),
+			"the mark is committed before the first publish")
 		return transport.Accepted("")
 	}
 	r := x.step()
@@ -497,7 +519,8 @@ func TestAPostSyncIsMarkedBeforeItIsPublished(t *testing.T) {
 	log := x.since(before)
 	require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched", "OutboxOutcome", "OutboxOutcome"}, types(log))
 	require.Equal(t, events.MarkFirst, log[1].Event.(events.OutboxDispatched).Order)
-	require.Equal(t, []string{run.String() + ".post_sync.1.mail", run.String() + ".post_sync.1.index"}, idsOf(x.broker.take()), "K-8: in declared order")
+	require.Equal(t, []string{run.String() + ".post_sync.1.mail", run.String() + ".post_sync.1.index"},
+		idsOf(x.broker.take()), "K-8: in declared order")
 	x.requireStatus(decider.RegisterIdle, run, events.KindPostSync)
 	other := x.newRelay(x.broker)
 	x.unchanged(func() {
@@ -520,9 +543,11 @@ func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 		cause   string
 	}{
 		{"refused", transport.Refused(errBroker), decider.RegisterIdle, events.Refused, "the broker says no: password=***"},
-		{"permanent", transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errBroker}, decider.RegisterIdle, events.Refused, "the broker says no: password=***"},
+		{"permanent", transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errBroker}, decider.RegisterIdle,
+			events.Refused, "the broker says no: password=***"},
 		{"full", transport.NotBegun(errors.New("full")), decider.RegisterIdle, events.Refused, "full"},
-		{"unknown", transport.Unknown(context.DeadlineExceeded), decider.RegisterUnresolved, events.Unknown, "context deadline exceeded"},
+		{"unknown", transport.Unknown(context.DeadlineExceeded), decider.RegisterUnresolved, events.Unknown,
+			"context deadline exceeded"},
 		{"no receipt", transport.Receipt{}, decider.RegisterUnresolved, events.Unknown, "the publisher gave no receipt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -536,7 +561,8 @@ func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 			}
 			x.step()
 			reg := x.requireStatus(c.status, run, events.KindPostSync)
-			require.Equal(t, []decider.TargetOutcome{{Target: "good", Outcome: events.Accepted}, {Target: "bad", Outcome: c.outcome, Cause: c.cause}}, reg.Outcomes)
+			require.Equal(t, []decider.TargetOutcome{{Target: "good", Outcome: events.Accepted}, {Target: "bad",
+				Outcome: c.outcome, Cause: c.cause}}, reg.Outcomes)
 			x.broker.take()
 			x.broker.script = nil
 			held := 0
@@ -552,7 +578,8 @@ func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 	}
 }
 
-// O-12, O-20: past half of the claim no publish of a marked wakeup begins: what is left is refused as not sent, and what was sent keeps its outcome.
+// O-12, O-20: past half of the claim no publish of a marked wakeup begins: what is left is refused as not sent, and
+// what was sent keeps its outcome.
 func TestAMarkedPublishThatIsTooLateIsNotSent(t *testing.T) {
 	x := openOffice(t, options{targets: []string{"first", "second", "third"}})
 	run := x.ended()
@@ -564,12 +591,14 @@ func TestAMarkedPublishThatIsTooLateIsNotSent(t *testing.T) {
 	require.Len(t, x.broker.take(), 1)
 	reg := x.requireStatus(decider.RegisterIdle, run, events.KindPostSync)
 	require.Equal(t, []decider.TargetOutcome{
-		{Target: "first", Outcome: events.Accepted}, {Target: "second", Outcome: events.Refused, Cause: events.OutcomeNotSent},
+		{Target: "first", Outcome: events.Accepted}, {Target: "second", Outcome: events.Refused,
+			Cause: events.OutcomeNotSent},
 		{Target: "third", Outcome: events.Refused, Cause: events.OutcomeNotSent},
 	}, reg.Outcomes)
 }
 
-// O-12, REC-13, REC-17, C-23: a relay that comes back after its mark was given up finds the outcome on record as unknown; its own word is counted, and changes nothing.
+// O-12, REC-13, REC-17, C-23: a relay that comes back after its mark was given up finds the outcome on record as
+// unknown; its own word is counted, and changes nothing.
 func TestALateOutcomeIsCounted(t *testing.T) {
 	x := newOffice(t)
 	run := x.ended()
@@ -584,12 +613,14 @@ func TestALateOutcomeIsCounted(t *testing.T) {
 	}
 	x.step()
 	reg := x.requireStatus(decider.RegisterUnresolved, run, events.KindPostSync)
-	require.Equal(t, []decider.TargetOutcome{{Target: "index", Outcome: events.Unknown, Cause: events.OutcomeRelayDied}}, reg.Outcomes)
+	require.Equal(t, []decider.TargetOutcome{{Target: "index", Outcome: events.Unknown,
+		Cause: events.OutcomeRelayDied}}, reg.Outcomes)
 	require.EqualValues(t, 1, x.e.Tally().LateOutcomes)
 	require.Len(t, x.broker.take(), 1)
 }
 
-// C-21, O-12, SC-056: a post_sync that was claimed and not marked was surely not published: it is claimed again and sent once, beyond any number of attempts.
+// C-21, O-12, SC-056: a post_sync that was claimed and not marked was surely not published: it is claimed again and
+// sent once, beyond any number of attempts.
 func TestAnUnmarkedPostSyncIsClaimedAgain(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{MaxAttempts: 1}})
 	run := x.ended()
@@ -610,7 +641,8 @@ func TestAnUnmarkedPostSyncIsClaimedAgain(t *testing.T) {
 	require.Equal(t, 4, only[events.OutboxClaimed](x.since(0))[len(only[events.OutboxClaimed](x.since(0)))-1].Attempt)
 }
 
-// REC-16, O-20, SC-047, N-6: a relay that is stopped publishes nothing more: what it has claimed is given back uncounted, and the publish in progress is finished and recorded.
+// REC-16, O-20, SC-047, N-6: a relay that is stopped publishes nothing more: what it has claimed is given back
+// uncounted, and the publish in progress is finished and recorded.
 func TestAStoppedRelayGivesBackWhatItHasNotPublished(t *testing.T) {
 	x := newOffice(t)
 	for range 5 {
@@ -633,7 +665,8 @@ func TestAStoppedRelayGivesBackWhatItHasNotPublished(t *testing.T) {
 	require.Len(t, x.broker.take(), 4)
 }
 
-// REC-16, O-12: a mark that has committed is published all the same when the relay is stopped; it would be lost otherwise.
+// REC-16, O-12: a mark that has committed is published all the same when the relay is stopped; it would be lost
+// otherwise.
 func TestAStoppedRelayPublishesWhatIsMarked(t *testing.T) {
 	x := openOffice(t, options{targets: []string{"a", "b"}})
 	run := x.ended()
@@ -659,7 +692,8 @@ func TestTheOldestIsClaimedFirst(t *testing.T) {
 	require.Equal(t, want, idsOf(x.broker.take()))
 }
 
-// WMILL-1, O-10: whatever is published comes through Watermill's forwarder; a panic of the publisher is an unknown outcome of that message alone.
+// WMILL-1, O-10: whatever is published comes through Watermill's forwarder; a panic of the publisher is an unknown
+// outcome of that message alone.
 func TestTheForwarderIsTheOnlyCarrier(t *testing.T) {
 	x := newOffice(t)
 	a, b := x.plan(1), x.plan(1)

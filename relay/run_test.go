@@ -110,7 +110,8 @@ func TestTheLoopWakesAtTheEndOfALease(t *testing.T) {
 	})
 }
 
-// REC-3, HC-13, C-44, SC-240, SC-340: while the store is away the loop tries once a second and says so once a minute; when it is back everything that is due goes out.
+// REC-3, HC-13, C-44, SC-240, SC-340: while the store is away the loop tries once a second and says so once a minute;
+// when it is back everything that is due goes out.
 func TestTheLoopOutlivesAStoreThatIsAway(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		run(t, options{knobs: towline.Knobs{CapBucket: 50, CapRun: 50}}, func(t *testing.T, x *running) {
@@ -199,7 +200,8 @@ func TestAnIdleLoopIsQuiet(t *testing.T) {
 	})
 }
 
-// O-10, O-11, REC-15: publishes run side by side, and one that does not come back in time is unknown when its time is over; the others do not wait for it.
+// O-10, O-11, REC-15: publishes run side by side, and one that does not come back in time is unknown when its time is
+// over; the others do not wait for it.
 func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
 		slow := x.plan(1)
@@ -223,7 +225,8 @@ func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 	})
 }
 
-// REC-16, N-6, SC-047: a stop lets the publish in progress end, records it, and gives the rest back; nothing of the loop is left.
+// REC-16, N-6, SC-047: a stop lets the publish in progress end, records it, and gives the rest back; nothing of the
+// loop is left.
 func TestAStopFinishesWhatIsInProgress(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
 		x.broker.script = func(sent) transport.Receipt {

@@ -18,9 +18,11 @@ func TestANoticeIsReadAsItWasWritten(t *testing.T) {
 		{Kind: events.KindDispatch, Run: events.RunID{1}, Wakeup: 3},
 		{Kind: events.KindUnit, Run: events.RunID{1}, Wakeup: 3, Unit: events.UnitID{2}, Attempt: 4},
 		{Kind: events.KindPostSync, Run: events.RunID{1}, Wakeup: 1, Target: "mail", Post: &transport.PostNotice{
-			Generation: "g", Provider: "p", Sources: []string{"a"}, Datasets: []string{"b"}, From: time.Unix(7, 0).UTC(), To: time.Unix(9, 0).UTC(),
+			Generation: "g", Provider: "p", Sources: []string{"a"}, Datasets: []string{"b"}, From: time.Unix(7,
+				0).UTC(), To: time.Unix(9, 0).UTC(),
 		}},
-		{Kind: events.KindPostSync, Run: events.RunID{1}, Target: "mail", Post: &transport.PostNotice{To: time.Unix(9, 0).UTC()}},
+		{Kind: events.KindPostSync, Run: events.RunID{1}, Target: "mail", Post: &transport.PostNotice{To: time.Unix(9,
+			0).UTC()}},
 	} {
 		m, err := n.Message("id-1")
 		require.NoError(t, err)
@@ -33,8 +35,8 @@ func TestANoticeIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Section 10, HC-48, M-8: ids are parsed once, at the door, by one rule: 26 characters of a ULID in either case. Anything else is an error that no redelivery helps, and that
-// is short whatever was sent.
+// Section 10, HC-48, M-8: ids are parsed once, at the door, by one rule: 26 characters of a ULID in either case.
+// Anything else is an error that no redelivery helps, and that is short whatever was sent.
 func TestABadNoticeIsAnError(t *testing.T) {
 	good := "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	payload := func(run, unit string) string {

@@ -92,7 +92,8 @@ func TestWatermillPublishersKeepTheLaws(t *testing.T) {
 	}
 }
 
-// O-10, SC-027, SC-028: what each trait makes of a nil error, of an error, of a panic and of a deadline. Unknown is never folded into another outcome.
+// O-10, SC-027, SC-028: what each trait makes of a nil error, of an error, of a panic and of a deadline. Unknown is
+// never folded into another outcome.
 func TestTraitsDecideTheOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -102,19 +103,26 @@ func TestTraitsDecideTheOutcome(t *testing.T) {
 	}{
 		{"nil proves nothing", transport.Traits{}, nil, events.Unknown},
 		{"nil proves it", transport.Traits{NilMeansStored: true}, nil, events.Accepted},
-		{"nil proves nothing in time either", transport.Traits{HonoursContext: true, ErrorMeansLost: true}, nil, events.Unknown},
-		{"an error proves nothing", transport.Traits{NilMeansStored: true}, func(context.Context) error { return errBroker }, events.Unknown},
-		{"an error proves it", transport.Traits{ErrorMeansLost: true}, func(context.Context) error { return errBroker }, events.Refused},
-		{"a panic proves nothing", transport.Traits{NilMeansStored: true, ErrorMeansLost: true}, func(context.Context) error { panic("out of order") }, events.Unknown},
-		{"nor does one in the same goroutine", transport.Traits{HonoursContext: true, ErrorMeansLost: true}, func(context.Context) error { panic("out of order") }, events.Unknown},
-		{"a deadline proves nothing", transport.Traits{NilMeansStored: true, ErrorMeansLost: true}, func(ctx context.Context) error { <-ctx.Done(); <-time.After(time.Hour); return nil }, events.Unknown},
+		{"nil proves nothing in time either", transport.Traits{HonoursContext: true, ErrorMeansLost: true}, nil,
+			events.Unknown},
+		{"an error proves nothing", transport.Traits{NilMeansStored: true},
+			func(context.Context) error { return errBroker }, events.Unknown},
+		{"an error proves it", transport.Traits{ErrorMeansLost: true}, func(context.Context) error { return errBroker },
+			events.Refused},
+		{"a panic proves nothing", transport.Traits{NilMeansStored: true, ErrorMeansLost: true},
+			func(context.Context) error { panic("out of order") }, events.Unknown},
+		{"nor does one in the same goroutine", transport.Traits{HonoursContext: true, ErrorMeansLost: true},
+			func(context.Context) error { panic("out of order") }, events.Unknown},
+		{"a deadline proves nothing", transport.Traits{NilMeansStored: true, ErrorMeansLost: true},
+			func(ctx context.Context) error { <-ctx.Done(); <-time.After(time.Hour); return nil }, events.Unknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				begun := time.Now()
-				r := transport.FromWatermill("test", &publisher{does: c.does}, c.traits).Send(ctx, "topic", message.NewMessage("id", nil))
+				r := transport.FromWatermill("test", &publisher{does: c.does}, c.traits).Send(ctx, "topic",
+					message.NewMessage("id", nil))
 				require.Equal(t, c.want, r.Outcome)
 				require.Equal(t, c.want == events.Accepted, r.Err == nil)
 				require.LessOrEqual(t, time.Since(begun), 5*time.Second)
@@ -142,7 +150,8 @@ func TestATooLargePayloadIsRefusedForEver(t *testing.T) {
 
 // O-10: whether a publisher can confirm at all is known before the first publish.
 func TestWhoConfirms(t *testing.T) {
-	require.True(t, transport.Confirms(transport.FromWatermill("test", &publisher{}, transport.Traits{NilMeansStored: true})))
+	require.True(t, transport.Confirms(transport.FromWatermill("test", &publisher{},
+		transport.Traits{NilMeansStored: true})))
 	require.False(t, transport.Confirms(transport.FromWatermill("test", &publisher{}, transport.Traits{})))
 	require.True(t, transport.Confirms(scripted{}), "who says nothing confirms")
 }
@@ -161,7 +170,8 @@ func (s scripted) Send(context.Context, string, *message.Message) transport.Rece
 	return s.receipt
 }
 
-// O-10, WMILL-1: on the way through Watermill's forwarder the receipt travels in the context of the message, and every outcome but accepted is an error.
+// O-10, WMILL-1: on the way through Watermill's forwarder the receipt travels in the context of the message, and every
+// outcome but accepted is an error.
 func TestTheReceiptTravelsInTheContext(t *testing.T) {
 	for _, s := range []scripted{
 		{receipt: transport.Accepted("stored at 7")},
@@ -188,7 +198,8 @@ func TestTheReceiptTravelsInTheContext(t *testing.T) {
 			require.ErrorIs(t, err, errBroker)
 		}
 	}
-	require.NoError(t, transport.ToWatermill(scripted{receipt: transport.Accepted("")}).Publish("topic", message.NewMessage("id", nil)), "without a slot it goes too")
+	require.NoError(t, transport.ToWatermill(scripted{receipt: transport.Accepted("")}).Publish("topic",
+		message.NewMessage("id", nil)), "without a slot it goes too")
 	require.NoError(t, transport.ToWatermill(scripted{}).Close())
 }
 

@@ -119,8 +119,8 @@ func TestCloseEndsAWaitingPublish(t *testing.T) {
 	})
 }
 
-// Section 10, HC-13: a message that is refused comes again, behind a wait that doubles up to 5 s, with a life of its own; it is dropped, and that is
-// logged, when it was delivered too often.
+// Section 10, HC-13: a message that is refused comes again, behind a wait that doubles up to 5 s, with a life of its
+// own; it is dropped, and that is logged, when it was delivered too often.
 func TestARefusedMessageComesAgainAndIsDroppedInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -176,7 +176,8 @@ func TestMaxDeliveriesIsKept(t *testing.T) {
 	})
 }
 
-// Section 10: a subscription hands out at most as many messages at once as its window, and each message to one subscription.
+// Section 10: a subscription hands out at most as many messages at once as its window, and each message to one
+// subscription.
 func TestTheWindowBoundsWhatIsAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := local.New(local.Options{})
@@ -230,7 +231,8 @@ func TestTheWindowBoundsWhatIsAtWork(t *testing.T) {
 	})
 }
 
-// N-6, REC-16: a subscriber that closes waits for what is at work, ends its channel, and leaves what it has not handed out to others; so does one whose context ends.
+// N-6, REC-16: a subscriber that closes waits for what is at work, ends its channel, and leaves what it has not handed
+// out to others; so does one whose context ends.
 func TestAClosedSubscriptionLosesNothing(t *testing.T) {
 	for _, by := range []string{"close", "context"} {
 		t.Run(by, func(t *testing.T) {
