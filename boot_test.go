@@ -2,6 +2,8 @@ package towline_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -367,4 +369,45 @@ func TestRecoveryIsReplay(t *testing.T) {
 	kept, dropped := log(false), log(true)
 	require.Equal(t, kept, dropped)
 	require.Greater(t, len(kept), 40)
+}
+
+// powerCut copies the files of a store while its process works, as a power cut leaves them, and opens the copy. That they
+// were synced before anybody was answered is the store's to prove (DUR-1).
+func (w *workshop) powerCut() *workshop {
+	w.t.Helper()
+	o := w.o
+	o.path, o.clock, o.config.Entropy = filepath.Join(w.t.TempDir(), "towline.db"), w.now, seeded(77)
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(w.o.path + suffix)
+		require.NoError(w.t, err)
+		require.NoError(w.t, os.WriteFile(o.path+suffix, b, 0o600))
+	}
+	return openWorkshop(w.t, o)
+}
+
+// C-43, DUR-1, SC-338, SC-339: whatever was answered before a power cut is there behind it, and goes on as after any
+// crash at that step: an accepted run ends, and a post_sync that was marked is not sent a second time.
+func TestAPowerCutKeepsWhatWasAnswered(t *testing.T) {
+	w := newWorkshop(t)
+	p := w.plan(towline.RunSpec{Sync: "reports", Key: "k"})
+	early := w.powerCut()
+	require.Equal(t, p.Run, early.plan(towline.RunSpec{Sync: "reports", Key: "k"}).Run)
+	early.deliver(early.complete)
+	require.Equal(t, events.RunSucceeded, early.run(p.Run).Status)
+
+	var late *workshop
+	w.broker.script = func(s sent) transport.Receipt {
+		if s.notice.Kind == events.KindPostSync {
+			late = w.powerCut() // between the mark and the outcome
+		}
+		return transport.Accepted("")
+	}
+	w.deliver(w.complete)
+	r, _ := late.register(p.Run, events.KindPostSync)
+	require.Equal(t, decider.RegisterUnresolved, r.Status)
+	for range 10 {
+		late.advance(time.Hour)
+		late.pass()
+	}
+	require.Empty(t, late.broker.take())
 }

@@ -35,12 +35,8 @@ type turn struct {
 
 func newSlots(n int) *slots { return &slots{free: n} }
 
-// enter waits for a slot. Who gets one must leave or hand over. When ctx ends first, nothing is held; when it has ended
-// already, no free slot is taken either.
+// enter waits for a slot. Who gets one must leave or hand over. When ctx ends first, nothing is held.
 func (s *slots) enter(ctx context.Context, unit events.UnitID) (turn, error) {
-	if ctx.Err() != nil {
-		return turn{}, context.Cause(ctx)
-	}
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--

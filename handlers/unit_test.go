@@ -166,10 +166,7 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 			want: events.ProviderError},
 		"rate limit": {does: failing(provider.RateLimited(time.Second, errors.New("slow down"))),
 			want: events.RateLimit},
-		"panic": {does: func(context.Context, provider.Unit, sink.Sink) (provider.Result,
-			error) {
-			panic("out of order")
-		}, want: events.ProviderError},
+		"panic":                   {does: panics, want: events.ProviderError},
 		"undeclared surface":      {does: put("elsewhere"), want: events.UndeclaredSurface},
 		"sink refuses to open":    {sink: "open", err: errPlanted, want: events.SinkError},
 		"sink refuses a row":      {does: put("rows"), sink: "put", err: errPlanted, want: events.SinkError},
@@ -204,6 +201,10 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 			})
 		})
 	}
+}
+
+func panics(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+	panic("out of order")
 }
 
 // HU-6: a sink that panics in its clearing up does not change how the attempt ended.
@@ -617,34 +618,24 @@ func TestWhatAStopEnds(t *testing.T) {
 		<-ctx.Done()
 		return provider.Result{}, ctx.Err()
 	}
+	ends := func(how func() error) provider.Func {
+		return func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, how()
+		}
+	}
 	for name, c := range map[string]struct {
 		unfenced bool
 		does     func(context.Context, provider.Unit, sink.Sink) (provider.Result, error)
 		handed   bool
 	}{
-		"behind a fenced sink": {does: obeys, handed: true},
-		"behind another sink":  {does: obeys, unfenced: true},
-		"with a typed error": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			return provider.Result{}, provider.Fail(events.Network, ctx.Err())
-		}, handed: true},
-		"cleanly, another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			return provider.Result{}, provider.ErrStopped
-		}, unfenced: true, handed: true},
-		"it says that it is done": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			return provider.Result{}, nil
-		}, handed: true},
-		"a panic, another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			panic("x")
-		}, unfenced: true},
-		"done, behind another sink": {does: func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result,
-			error) {
-			<-ctx.Done()
-			return provider.Result{}, nil
-		}, unfenced: true},
+		"behind a fenced sink":      {does: obeys, handed: true},
+		"behind another sink":       {does: obeys, unfenced: true},
+		"with a typed error":        {does: ends(func() error { return provider.Fail(events.Network, errPlanted) }), handed: true},
+		"cleanly, another sink":     {does: ends(func() error { return provider.ErrStopped }), unfenced: true, handed: true},
+		"it says that it is done":   {does: ends(func() error { return nil }), handed: true},
+		"a panic, another sink":     {does: ends(func() error { panic("x") }), unfenced: true},
+		"done, behind another sink": {does: ends(func() error { return nil }), unfenced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, options{unfenced: c.unfenced, syncs: func(syncs []towline.Sync) {

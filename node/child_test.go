@@ -44,7 +44,7 @@ func childSync(retry bool, does provider.Func) node.Sync {
 }
 
 func childKnobs() towline.Knobs {
-	return towline.Knobs{Lease: 2 * time.Second, MaxLifetime: time.Minute, ReconcileInterval: time.Second,
+	return towline.Knobs{Lease: 3 * time.Second, MaxLifetime: time.Minute, ReconcileInterval: time.Second,
 		BackfillChunk: day}
 }
 
@@ -234,7 +234,7 @@ func TestASuspendedProcessComesBackInOrder(t *testing.T) {
 			p := spawn(t, retry)
 			id := p.atWork()
 			p.signal(syscall.SIGSTOP)
-			<-time.After(2500 * time.Millisecond) // longer than the lease; this is about signals, so the time is real
+			<-time.After(3500 * time.Millisecond) // longer than the lease; this is about signals, so the time is real
 			p.signal(syscall.SIGCONT)
 			_, err := p.in.WriteString("go on\n")
 			require.NoError(t, err)

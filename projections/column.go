@@ -2,6 +2,7 @@ package projections
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/towline-dev/towline/events"
 )
@@ -34,6 +35,16 @@ func flag(b bool) int64 {
 		return 1
 	}
 	return 0
+}
+
+// oneOf is SQL for a column that holds one of some values. SQLite builds a table for an IN list each time that a CHECK or a
+// partial index asks it, which costs as much as the rest of an update.
+func oneOf[S ~string](column string, values ...S) string {
+	terms := make([]string, len(values))
+	for i, v := range values {
+		terms[i] = column + ` = '` + string(v) + `'`
+	}
+	return `(` + strings.Join(terms, ` OR `) + `)`
 }
 
 // list is a JSON column; an empty list is NULL.

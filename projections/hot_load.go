@@ -22,7 +22,7 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	if err := h.loadNodes(tx); err != nil {
 		return nil, err
 	}
-	if err := h.loadRuns(tx, `r.status IN ('planned', 'dispatching')`); err != nil {
+	if err := h.loadRuns(tx, `r.completed_at IS NULL`); err != nil {
 		return nil, err
 	}
 	return h, h.loadPlaces(tx)
@@ -42,7 +42,7 @@ func (h *Hot) Reload(tx store.ReadTx, runs []events.RunID) error {
 	h.judgeAll()
 	for _, id := range runs {
 		h.discard(id)
-		if err := h.loadRuns(tx, `r.status IN ('planned', 'dispatching') AND r.run_id = $1`, id[:]); err != nil {
+		if err := h.loadRuns(tx, `r.completed_at IS NULL AND r.run_id = $1`, id[:]); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,8 @@ func (outbox) Schema() []string {
 CREATE TABLE outbox (
   owner              BLOB NOT NULL CHECK (length(owner) = 16),
   kind               TEXT NOT NULL,
-  status             TEXT NOT NULL CHECK (status IN ('idle', 'pending', 'claimed', 'marked', 'parked', 'unresolved')),
+  status             TEXT NOT NULL CHECK ` + oneOf("status", decider.RegisterIdle, decider.RegisterPending, decider.RegisterClaimed,
+		decider.RegisterMarked, decider.RegisterParked, decider.RegisterUnresolved) + `,
   newest             INTEGER NOT NULL,
   current            INTEGER NOT NULL,
   closed             INTEGER NOT NULL,
@@ -44,11 +45,11 @@ CREATE TABLE outbox (
   CHECK (closed <= current AND current <= newest),
   CHECK (next IS NULL OR next = newest AND next > current),
   CHECK (status <> 'pending' OR available_at IS NOT NULL),
-  CHECK ((claim_expires_at IS NOT NULL) = (status IN ('claimed', 'marked')))
-) STRICT, WITHOUT ROWID`,
+  CHECK ((claim_expires_at IS NOT NULL) = ` + oneOf("status", decider.RegisterClaimed, decider.RegisterMarked) + `)
+) STRICT`,
 		`CREATE INDEX outbox_due ON outbox (available_at, owner, kind) WHERE status = 'pending'`,
-		`CREATE INDEX outbox_claims ON outbox (owner, kind) WHERE status IN ('claimed', 'marked')`,
-		`CREATE INDEX outbox_held ON outbox (status, owner, kind) WHERE status IN ('marked', 'parked', 'unresolved')`,
+		`CREATE INDEX outbox_claims ON outbox (owner, kind) WHERE claim_expires_at IS NOT NULL`,
+		`CREATE INDEX outbox_held ON outbox (status, owner, kind) WHERE ` + held,
 		`CREATE VIEW outbox_view AS SELECT ` + ulidText("owner") + ` AS owner, kind, status, newest, current, closed,
   ` + timeText("available_at") + ` AS available_at, attempts, floor, maybe_published, next, ` + timeText("next_at") + ` AS next_at,
   ` + timeText("claim_expires_at") + ` AS claim_expires_at, ` + ulidText("claim_node") + ` AS claim_node, claim_messages, targets,
@@ -56,6 +57,9 @@ CREATE TABLE outbox (
   ` + timeText("last_closed_at") + ` AS last_closed_at, transport, ` + ulidText("closed_by") + ` AS closed_by FROM outbox`,
 	}
 }
+
+// held are the registers that wait for a person or for an outcome.
+var held = oneOf("status", decider.RegisterMarked, decider.RegisterParked, decider.RegisterUnresolved)
 
 func (outbox) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
 	if r, ok := after.(decider.Register); ok {

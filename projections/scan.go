@@ -24,7 +24,7 @@ func (v View) ExpiredLeases(now events.Micros, after LeaseCursor, limit int) ([]
 		WHERE u.status = 'running' AND (u.lease_expires_at, u.unit_id) > ($2, $3)
 		  AND (u.lease_expires_at <= $1
 		       OR u.lease_node IS NOT NULL AND u.lease_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))
-		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.status IN ('planned', 'dispatching'))
+		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.completed_at IS NULL)
 		ORDER BY u.lease_expires_at, u.unit_id LIMIT $4`,
 		int64(now), int64(after.ExpiresAt), after.Unit[:], limit)
 }
@@ -34,7 +34,7 @@ func (v View) OrphanedLeases(after LeaseCursor, limit int) ([]LeaseCursor, error
 	return v.leases(`SELECT u.unit_id, u.lease_expires_at FROM units u
 		WHERE u.status = 'running' AND (u.lease_expires_at, u.unit_id) > ($1, $2)
 		  AND u.lease_node IS NOT NULL AND u.lease_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0)
-		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.status IN ('planned', 'dispatching'))
+		  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = u.run_id AND r.completed_at IS NULL)
 		ORDER BY u.lease_expires_at, u.unit_id LIMIT $3`,
 		int64(after.ExpiresAt), after.Unit[:], limit)
 }
@@ -76,7 +76,7 @@ func (v View) Due(now events.Micros, limit int) ([]Key, error) {
 // DeadClaims are registers whose claim has expired, or belongs to an incarnation that is gone: claimed ones, and marked
 // ones that still lack an outcome (REC-13).
 func (v View) DeadClaims(now events.Micros, after Key, limit int) ([]Key, error) {
-	return v.keys(`SELECT owner, kind FROM outbox WHERE status IN ('claimed', 'marked') AND (owner, kind) > ($2, $3)
+	return v.keys(`SELECT owner, kind FROM outbox WHERE claim_expires_at IS NOT NULL AND (owner, kind) > ($2, $3)
 		AND (claim_expires_at <= $1 OR claim_node NOT IN (SELECT incarnation FROM nodes WHERE gone = 0))
 		ORDER BY owner, kind LIMIT $4`, int64(now), after.Owner[:], string(after.Kind), limit)
 }
@@ -135,7 +135,7 @@ func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after
 		out = append(out, Unwoken{Run: events.RunID(id), IfLost: sure == 0})
 		return nil
 	}, `SELECT r.run_id, coalesce(`+unwoken+`, 0) FROM runs r LEFT JOIN outbox o ON o.owner = r.run_id AND o.kind = $4
-		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $5
+		WHERE r.completed_at IS NULL AND r.run_id > $5
 		  AND (`+unwoken+` OR o.kind = 'dispatch_sync_run' AND `+quiet+`)
 		ORDER BY r.run_id LIMIT $6`,
 		int64(now), int64(now.Add(d.Countdown)), int64(now.Add(-d.RedriveAfter)), string(k), after[:], limit)
@@ -175,7 +175,7 @@ func (v View) runIDs(query string, args ...any) ([]events.RunID, error) {
 // There is none: its wakeup is armed with every dispatch. A hit is a defect to report, not to repair.
 func (v View) Unannounced(after events.RunID, limit int) ([]events.RunID, error) {
 	return v.runIDs(`SELECT r.run_id FROM runs r JOIN outbox o ON o.owner = r.run_id AND o.kind = 'run_sync_unit'
-		WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $1 AND o.status = 'idle'
+		WHERE r.completed_at IS NULL AND r.run_id > $1 AND o.status = 'idle'
 		  AND EXISTS (SELECT 1 FROM units u WHERE u.run_id = r.run_id AND u.status = 'dispatching' AND u.wakeup > o.closed)
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 }
@@ -183,7 +183,7 @@ func (v View) Unannounced(after events.RunID, limit int) ([]events.RunID, error)
 // Held counts registers that wait for a person: parked ones, and marked ones of which an outcome is unknown (REC-12).
 func (v View) Held() (n int, err error) {
 	err = v.tx.Query(func(r store.Row) error { return r.Scan(&n) },
-		`SELECT count(*) FROM outbox WHERE status IN ('marked', 'parked', 'unresolved') AND status <> 'marked'`)
+		`SELECT count(*) FROM outbox WHERE `+held+` AND status <> 'marked'`)
 	return n, err
 }
 
@@ -278,7 +278,7 @@ func (v View) NextDue() (events.Micros, error) {
 		next = events.Earliest(next, events.Micros(derefInt(at)))
 		return nil
 	}, `SELECT min(available_at) FROM outbox WHERE status = 'pending'
-		UNION ALL SELECT min(claim_expires_at) FROM outbox WHERE status IN ('claimed', 'marked')
+		UNION ALL SELECT min(claim_expires_at) FROM outbox WHERE claim_expires_at IS NOT NULL
 		UNION ALL SELECT min(lease_expires_at) FROM units WHERE status = 'running'`)
 	return next, err
 }

@@ -83,7 +83,7 @@ func (v View) Runs(before events.RunID, limit int) ([]SyncRun, error) {
 
 // OpenRuns lists runs that have not ended, oldest first, at most limit of them after a run.
 func (v View) OpenRuns(after events.RunID, limit int) ([]SyncRun, error) {
-	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.status IN ('planned', 'dispatching') AND r.run_id > $1
+	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.completed_at IS NULL AND r.run_id > $1
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 }
 
@@ -92,7 +92,7 @@ func (v View) OpenRunOf(sync string) (events.RunID, bool, error) {
 	var id events.RunID
 	found := false
 	err := v.tx.Query(func(r store.Row) error { found = true; return scanID(r, &id) },
-		`SELECT run_id FROM runs WHERE status IN ('planned', 'dispatching') AND sync = $1 ORDER BY run_id LIMIT 1`, sync)
+		`SELECT run_id FROM runs WHERE completed_at IS NULL AND sync = $1 ORDER BY run_id LIMIT 1`, sync)
 	return id, found, err
 }
 

@@ -42,7 +42,7 @@ func (v View) RegistersOf(run events.RunID) ([]Register, error) {
 // HeldRegisters lists the registers that wait for a person or for an outcome: marked, parked and unresolved ones, at
 // most limit of them.
 func (v View) HeldRegisters(limit int) ([]Register, error) {
-	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE status IN ('marked', 'parked', 'unresolved')
+	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE `+held+`
 		ORDER BY status, owner, kind LIMIT $1`, limit)
 }
 
