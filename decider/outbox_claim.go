@@ -4,6 +4,9 @@ import "github.com/towline-dev/towline/events"
 
 // ClaimWakeup takes a due wakeup for one relay (O-7). What is no longer owed is claimed and dropped in the same
 // transaction, so that nothing is published for it (O-8).
+//
+// The release at the last attempt parks a wakeup. So one that is pending with its attempts spent was left by a higher
+// maximum, and is parked here: else it would be due in every pass and claimed by none (O-S7b).
 type ClaimWakeup struct {
 	Owner       events.RunID
 	Kind        events.Kind
@@ -27,8 +30,10 @@ func (c ClaimWakeup) decide(s State) ([]events.Event, *Rejection) {
 		return nil, nil // another relay was faster, or it is not due: publish nothing (M-3)
 	}
 	markFirst := DeliveryOf(c.Kind, c.Mode).Order == events.MarkFirst
-	if r.Attempts >= c.MaxAttempts && !markFirst {
-		return nil, nil // its last release parked it; a mark_first number that was never marked goes on (O-15)
+	if r.Attempts >= c.MaxAttempts && !markFirst { // a mark_first number that was never marked goes on (O-15)
+		return []events.Event{events.OutboxParked{
+			N: r.Current, Cause: events.ParkAttempts, Attempts: r.Attempts, Text: r.LastText,
+		}}, nil
 	}
 	claimed := events.OutboxClaimed{
 		N: r.Current, Token: c.Token, ClaimExpiresAt: c.ExpiresAt, Attempt: r.Attempts + 1, MessageCount: c.Messages,

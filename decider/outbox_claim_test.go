@@ -65,14 +65,21 @@ func spent(attempts int) []happening {
 	return hs
 }
 
-// O-7, I-12: attempts are a bound, which the last one reaches and none passes.
+// O-7, O-15, O-S7b, I-12, I-30: attempts are a bound, which the last one reaches and none passes. A wakeup that a higher
+// maximum left beyond it is parked, where a person sees it.
 func TestAWakeupIsNotClaimedBeyondItsAttempts(t *testing.T) {
 	c := take(minute)
 	c.MaxAttempts = 3
 	got := decide(t, givenRegister(events.KindDispatch, spent(2)...), c)
 	require.Equal(t, 3, got[0].(events.OutboxClaimed).Attempt)
-	requireNothing(t, givenRegister(events.KindDispatch, spent(3)...), c)
-	requireNothing(t, givenRegister(events.KindDispatch, spent(4)...), c)
+	for _, attempts := range []int{3, 4} {
+		given := spent(attempts)
+		got = decide(t, givenRegister(events.KindDispatch, given...), c)
+		require.Equal(t, []events.Event{events.OutboxParked{N: 1, Cause: events.ParkAttempts, Attempts: attempts}}, got)
+		parked := givenRegister(events.KindDispatch, and(given, then(minute, got)...)...)
+		require.Equal(t, RegisterParked, parked.Status)
+		requireNothing(t, parked, c)
+	}
 }
 
 // O-7, O-15: a mark_first wakeup that was never marked cannot have been published, so its attempts are no bound.

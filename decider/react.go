@@ -11,6 +11,8 @@ type Facts interface {
 	WaitingFor(run events.RunID, source string) []events.UnitID
 	// Mode is the post_sync mode that a run has frozen.
 	Mode(events.RunID) events.DeliveryMode
+	// NextRetry is the earliest time ahead at which a retrying unit of an open run is due; 0: none.
+	NextRetry(events.RunID) events.Micros
 }
 
 // React says which commands follow an event in the same transaction. Reactions run after the caller's commands,
@@ -28,6 +30,8 @@ func React(e events.Envelope, after State, f Facts) []Command {
 		return []Command{ArmWakeup{
 			Owner: run, Kind: events.KindDispatch, Mode: f.Mode(run), At: event.AvailableAt, Cause: events.ArmDeferred,
 		}}
+	case events.OutboxDropped:
+		return armLater(after.(Register), f)
 	case events.RunFinalized:
 		r := after.(Run)
 		cmds := []Command{CloseJob{Job: r.Plan.Job, Status: event.Status, Counts: event.Counts}}
@@ -39,6 +43,18 @@ func React(e events.Envelope, after State, f Facts) []Command {
 		return cmds
 	}
 	return nil
+}
+
+// armLater keeps the time of a retry that lies ahead, when the early wakeup that stood for it too is dropped (O-8, HD-6).
+func armLater(r Register, f Facts) []Command {
+	run := events.RunID(r.Owner)
+	later := f.NextRetry(run)
+	if r.Kind != events.KindDispatch || later == 0 {
+		return nil
+	}
+	return []Command{ArmWakeup{
+		Owner: run, Kind: r.Kind, Mode: f.Mode(run), At: later, Cause: events.ArmDeferred,
+	}}
 }
 
 // cascade fails what waits for a failed reference unit (U-13).

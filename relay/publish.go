@@ -51,15 +51,16 @@ func (r *Relay) publishDue(ctx context.Context, report *Report) error {
 			return err
 		}
 		started, known := r.e.Now(), len(bad) // before the claim commits: what is left of it is never overestimated
-		batch, dropped, claimed := r.claimAll(ctx, due, bad)
-		report.Claimed += len(batch) + dropped
-		report.Dropped += dropped
-		report.fail("claim", claimed)
-		r.publish(ctx, batch, started)
-		if err := r.settle(ctx, batch, report); err != nil || errors.Is(claimed, towline.ErrUnavailable) {
+		taken, failed := r.claimAll(ctx, due, bad)
+		report.Claimed += len(taken.batch) + taken.dropped
+		report.Dropped += taken.dropped
+		report.Parked += taken.parked
+		report.fail("claim", failed)
+		r.publish(ctx, taken.batch, started)
+		if err := r.settle(ctx, taken.batch, report); err != nil || errors.Is(failed, towline.ErrUnavailable) {
 			return err
 		}
-		if len(batch)+dropped+len(bad)-known == 0 || !allMoved(batch) {
+		if taken.moved()+len(bad)-known == 0 || !allMoved(taken.batch) {
 			return nil // another relay took them, or the publisher refuses: the next step tries again
 		}
 	}
@@ -75,19 +76,28 @@ func (r *Relay) due(ctx context.Context, bad map[projections.Key]bool) (due []pr
 	return slices.DeleteFunc(due, func(k projections.Key) bool { return bad[k] }), err
 }
 
+// taken is what became of a due batch.
+type taken struct {
+	batch           []*wakeup // to be published
+	dropped, parked int
+}
+
+func (t taken) moved() int { return len(t.batch) + t.dropped + t.parked }
+
 // claimAll claims a batch, and what of it can be claimed if it cannot be as a whole. The rest enters bad.
-func (r *Relay) claimAll(ctx context.Context, due []projections.Key, bad map[projections.Key]bool) (batch []*wakeup, dropped int, err error) {
+func (r *Relay) claimAll(ctx context.Context, due []projections.Key, bad map[projections.Key]bool) (all taken, err error) {
 	err = towline.Apart(ctx, due, projections.Key.String, func(keys []projections.Key) error {
-		claimed, gone, err := r.claim(ctx, keys)
+		some, err := r.claim(ctx, keys)
 		switch {
 		case err == nil:
-			batch, dropped = append(batch, claimed...), dropped+gone
+			all.batch = append(all.batch, some.batch...)
+			all.dropped, all.parked = all.dropped+some.dropped, all.parked+some.parked
 		case len(keys) == 1:
 			bad[keys[0]] = true
 		}
 		return err
 	})
-	return batch, dropped, err
+	return all, err
 }
 
 // allMoved reports that no wakeup of the batch comes back at once.
@@ -104,61 +114,59 @@ func allMoved(batch []*wakeup) bool {
 
 // claim takes a batch in one transaction (O-7). What is no longer owed is dropped in it (O-8), and a mark_first wakeup is
 // marked in it: nothing depends on the gap between the two, and the commit is on disk before the publish (O-12).
-func (r *Relay) claim(ctx context.Context, due []projections.Key) (batch []*wakeup, dropped int, err error) {
+func (r *Relay) claim(ctx context.Context, due []projections.Key) (t taken, err error) {
 	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
-		batch, dropped = nil, 0
+		t = taken{}
 		for _, key := range due {
-			w, claimed, err := r.claimOne(tx, key)
-			if err != nil {
+			if err := r.claimOne(tx, key, &t); err != nil {
 				return err
-			}
-			switch {
-			case w != nil:
-				batch = append(batch, w)
-			case claimed:
-				dropped++
 			}
 		}
 		return nil
 	})
-	return batch, dropped, err
+	return t, err
 }
 
-func (r *Relay) claimOne(tx *towline.Tx, key projections.Key) (w *wakeup, claimed bool, err error) {
+func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 	run, err := tx.Run(key.Owner)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	reg, err := tx.Register(key.Owner, key.Kind)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	k := r.e.Knobs()
 	mode := run.Plan.Policy.PostSync
 	drop := tx.Owing(run, reg.Current).Drop(key.Kind)
-	w = &wakeup{
+	w := &wakeup{
 		key: key, mode: mode, delivery: decider.DeliveryOf(key.Kind, mode), n: reg.Current, token: tx.NewToken(),
 		transport: r.routes(key.Kind).Name(),
 	}
 	if drop == "" {
 		if w.messages, err = r.expand(tx, run, key.Kind, w.n); err != nil {
-			return nil, false, err
+			return err
 		}
 	}
 	results, err := tx.Execute(decider.ClaimWakeup{
-		Owner: key.Owner, Kind: key.Kind, Mode: mode, At: tx.Now(), Token: w.token, Messages: len(w.messages),
+		Owner: key.Owner, Kind: key.Kind, Mode: mode, At: tx.Now(), N: w.n, Token: w.token, Messages: len(w.messages),
 		ExpiresAt: tx.Now().Add(claimLength(k, len(w.messages))), MaxAttempts: k.MaxAttempts, Drop: drop,
 	})
 	if err != nil || len(results[0].Events) == 0 {
-		return nil, false, err
+		return err // another relay was faster
 	}
-	if drop != "" {
-		return nil, true, r.armLater(tx, run, key.Kind)
+	switch _, parked := results[0].Events[0].Event.(events.OutboxParked); {
+	case parked:
+		t.parked++
+	case drop != "":
+		t.dropped++
+	default:
+		t.batch = append(t.batch, w)
+		if w.markFirst() {
+			_, err = tx.Execute(w.mark(tx.Now()))
+		}
 	}
-	if w.markFirst() {
-		_, err = tx.Execute(w.mark(tx.Now()))
-	}
-	return w, true, err
+	return err
 }
 
 // claimLength is the time of a claim: longer for a large fan-out, whose messages share it (O-7).
@@ -166,21 +174,6 @@ func claimLength(k towline.Knobs, messages int) events.Span {
 	const perHundred = 100
 	started := (messages + perHundred - 1) / perHundred
 	return events.SpanOf(k.ClaimTTL + time.Duration(max(started-1, 0))*k.PublishTimeout)
-}
-
-// armLater keeps the time of a retry that lies ahead, when the early wakeup that stood for it is dropped (O-8, HD-6).
-func (r *Relay) armLater(tx *towline.Tx, run decider.Run, k events.Kind) error {
-	if k != events.KindDispatch || !run.Open() {
-		return nil
-	}
-	later := tx.NextRetry(run.ID)
-	if later == 0 {
-		return nil
-	}
-	_, err := tx.Execute(decider.ArmWakeup{
-		Owner: run.ID, Kind: k, Mode: run.Plan.Policy.PostSync, At: later, Cause: events.ArmDeferred,
-	})
-	return err
 }
 
 // expand lists the messages of a wakeup, anew with every claim (K-1, K-8).
