@@ -400,7 +400,7 @@ func TestRoutesAndBusAreTheCallers(t *testing.T) {
 	require.NoError(t, elsewhere.Close())
 }
 
-// M-1, D-20: an application keeps its own tables in the same file, in transactions of its own, while the node works.
+// D-20: an application keeps its own tables in the same file, in transactions of its own, while the node works.
 func TestAnApplicationSharesTheFile(t *testing.T) {
 	n := start(t, open(t, node.Config{Syncs: []node.Sync{works(nothingToDo)}}))
 	_, err := n.DB().Exec(`CREATE TABLE mine (id INTEGER PRIMARY KEY) STRICT`)
