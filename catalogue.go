@@ -64,7 +64,7 @@ type Retry struct {
 	Max     int
 	Backoff time.Duration     // zero: 60 s
 	Modes   []events.Mode     // nil: all
-	On      []events.Category // nil: a lost worker only
+	On      []events.Category // nil: a lost lease only; of those that a worker reports
 }
 
 // PostSync is what follows a run that had a success. The zero value is nothing.
@@ -94,10 +94,10 @@ func (c catalogue) knows(sync string, u events.UnitPlanned) bool {
 // maxNameBytes bounds every configured name; names are part of keys and messages.
 const maxNameBytes = 200
 
-func newCatalogue(syncs []Sync, k Knobs) (catalogue, error) {
+func newCatalogue(syncs []Sync) (catalogue, error) {
 	c := catalogue{syncs: map[string]Sync{}}
 	for i, s := range syncs {
-		if err := s.check(k); err != nil {
+		if err := s.check(); err != nil {
 			return c, fmt.Errorf("sync %d (%q): %w", i, s.Name, err)
 		}
 		if _, twice := c.syncs[s.Name]; twice {
@@ -108,7 +108,7 @@ func newCatalogue(syncs []Sync, k Knobs) (catalogue, error) {
 	return c, nil
 }
 
-func (s Sync) check(k Knobs) error {
+func (s Sync) check() error {
 	if err := checkName("name", s.Name); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s Sync) check(k Knobs) error {
 	names := make([]string, len(s.Datasets))
 	for i, d := range s.Datasets {
 		names[i] = d.Name
-		if err := d.check(k); err != nil {
+		if err := d.check(); err != nil {
 			return fmt.Errorf("dataset %q: %w", d.Name, err)
 		}
 	}
@@ -138,7 +138,7 @@ func (s Sync) check(k Knobs) error {
 	return distinct("post_sync target", targets)
 }
 
-func (d Dataset) check(k Knobs) error {
+func (d Dataset) check() error {
 	switch {
 	case !slices.Contains([]events.Tier{"", Reference, WorkItem}, d.Tier):
 		return fmt.Errorf("tier %q: want reference or work_item", d.Tier)
@@ -154,13 +154,28 @@ func (d Dataset) check(k Knobs) error {
 		return fmt.Errorf("retry max %d: want 0 or more", d.Retry.Max)
 	case d.Retry.Backoff < 0:
 		return fmt.Errorf("retry backoff %s: want 0 or more", d.Retry.Backoff)
-	case d.Cost == Heavy && k.HeavyWindow <= k.WatermarkOverlap:
-		return fmt.Errorf("plan.heavy_window %s: must exceed plan.watermark_overlap %s", k.HeavyWindow, k.WatermarkOverlap)
+	}
+	for _, m := range d.Retry.Modes {
+		if !slices.Contains([]events.Mode{Incremental, Backfill, FullResync}, m) {
+			return fmt.Errorf("retry mode %q: want incremental, backfill or full_resync", m)
+		}
+	}
+	for _, on := range d.Retry.On {
+		if !slices.Contains(retryable, on) {
+			return fmt.Errorf("retry on %q: want one of %v", on, retryable)
+		}
 	}
 	if err := distinct("member", d.Members); err != nil {
 		return err
 	}
 	return distinct("surface", d.Surfaces)
+}
+
+// retryable are the categories that a worker reports of its unit, and the lease that it lost. A rate limit is not among
+// them, for it always retries (E-2), nor is what the engine itself decides.
+var retryable = []events.Category{
+	events.ExpiredLease, events.Timeout, events.Network, events.Auth, events.NotFound, events.Configuration,
+	events.ProviderError, events.SinkError, events.UndeclaredSurface,
 }
 
 // distinct checks names, and that none stands twice.

@@ -38,6 +38,13 @@ func (c *Clock) Now() events.Micros {
 	return at
 }
 
+// Stopwatch measures the time from now on. Steps of the wall clock do not touch it where the clock has a monotonic
+// reading, as time.Now has.
+func (c *Clock) Stopwatch() (elapsed func() events.Span) {
+	start := c.wall()
+	return func() events.Span { return events.SpanOf(c.wall().Sub(start)) }
+}
+
 // reach moves engine time up to the newest event of the log. After a start on a clock that was set back, and beside a
 // process whose clock runs ahead, time goes on from there; a clock that only waited would freeze every timer (CLK-2).
 func (c *Clock) reach(at events.Micros) {

@@ -38,6 +38,7 @@ func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
 		"plan.depth":                        {Depth: 24*time.Hour - 1},
 		"plan.backfill_chunk":               {BackfillChunk: time.Hour},
 		"plan.backfill_chunk_work_item":     {BackfillChunkWorkItem: time.Hour},
+		"plan.heavy_window":                 {WatermarkOverlap: 7 * 24 * time.Hour},
 		"plan.watermark_overlap":            {WatermarkOverlap: -1},
 		"unit.lease":                        {Lease: time.Second - 1},
 		"unit.max_lifetime":                 {MaxLifetime: time.Second, Lease: 2 * time.Second},
@@ -85,7 +86,9 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 		"retry backoff -1s":         dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Backoff: -time.Second}}),
 		`member "m" stands twice`:   dataset(towline.Dataset{Name: "a", Members: []string{"m", "m"}}),
 		`surface is empty`:          dataset(towline.Dataset{Name: "a", Surfaces: []string{""}}),
-		"must exceed":               dataset(towline.Dataset{Name: "a", Cost: towline.Heavy}),
+		`retry mode "nightly"`:      dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Modes: []events.Mode{"nightly"}}}),
+		`retry on "rate_limit"`:     dataset(towline.Dataset{Name: "a", Retry: towline.Retry{On: []events.Category{events.RateLimit}}}),
+		`retry on "never_started"`:  dataset(towline.Dataset{Name: "a", Retry: towline.Retry{On: []events.Category{events.NeverStarted}}}),
 		"post_sync target is empty": func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{{}} },
 		`target "t" stands twice`: func(s *towline.Sync) {
 			s.PostSync.Targets = []towline.Target{{Name: "t"},
@@ -97,7 +100,6 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 		s := reports()
 		change(&s)
 		w.o.config.Syncs = []towline.Sync{s}
-		w.o.config.Knobs = towline.Knobs{WatermarkOverlap: 7 * 24 * time.Hour}
 		require.ErrorContains(t, w.open(), want)
 	}
 	w.o.config.Syncs = []towline.Sync{reports(), reports()}

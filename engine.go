@@ -74,7 +74,7 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	if err := knobs.check(); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	syncs, err := newCatalogue(c.Syncs, knobs)
+	syncs, err := newCatalogue(c.Syncs)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -111,6 +111,9 @@ func (e *Engine) Knobs() Knobs { return e.knobs }
 
 // Now is engine time, for what happens outside a transaction.
 func (e *Engine) Now() events.Micros { return e.clock.Now() }
+
+// Stopwatch measures real time from now on, for what must not depend on the steps of the wall clock.
+func (e *Engine) Stopwatch() (elapsed func() events.Span) { return e.clock.Stopwatch() }
 
 // Logger is where the engine and its shells log.
 func (e *Engine) Logger() *slog.Logger { return e.logger }

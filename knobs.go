@@ -116,6 +116,7 @@ func (k Knobs) check() error {
 		{"plan.depth", k.Depth >= day, k.Depth, "at least a day"},
 		{"plan.backfill_chunk", k.BackfillChunk >= day, k.BackfillChunk, "at least a day"},
 		{"plan.backfill_chunk_work_item", k.BackfillChunkWorkItem >= day, k.BackfillChunkWorkItem, "at least a day"},
+		{"plan.heavy_window", k.HeavyWindow > k.WatermarkOverlap, k.HeavyWindow, "more than plan.watermark_overlap"},
 		{"plan.watermark_overlap", k.WatermarkOverlap >= 0, k.WatermarkOverlap, "0 or more"},
 		{"unit.lease", k.Lease >= time.Second, k.Lease, "at least 1s"},
 		{"unit.max_lifetime", k.MaxLifetime >= k.Lease, k.MaxLifetime, "at least unit.lease"},
@@ -163,20 +164,42 @@ func (k Knobs) Backoff() decider.Backoff {
 	return decider.Backoff{Base: events.SpanOf(k.BackoffBase), Cap: events.SpanOf(k.BackoffCap)}
 }
 
-// recorded are the values that decisions of a node depend on, as NodeStarted keeps them (CFG-2).
+// recorded are the values in force, by their keys in the configuration, as NodeStarted keeps them (CFG-2). Durations are
+// in microseconds, as everywhere in the log.
 func (k Knobs) recorded() json.RawMessage {
+	us := time.Duration.Microseconds
 	values := map[string]any{
-		"cap.bucket": k.CapBucket, "cap.run": k.CapRun, "cap.engine": k.CapEngine,
-		"dispatch.stale_us":               k.Stale.Microseconds(),
-		"dispatch.countdown_us":           k.Countdown.Microseconds(),
-		"dispatch.never_started_after_us": k.neverStarted(),
-		"plan.max_units":                  k.MaxUnits,
-		"api.idempotency_ttl_us":          k.IdempotencyTTL.Microseconds(),
-		"relay.backoff_base_us":           k.BackoffBase.Microseconds(),
-		"relay.backoff_cap_us":            k.BackoffCap.Microseconds(),
-		"relay.max_attempts":              k.MaxAttempts,
-		"relay.claim_ttl_us":              k.ClaimTTL.Microseconds(),
-		"relay.redrive_after_us":          k.RedriveAfter.Microseconds(),
+		"reconcile.interval_us":               us(k.ReconcileInterval),
+		"reconcile.repair_limit":              k.RepairLimit,
+		"reconcile.scan_limit":                k.ScanLimit,
+		"reconcile.page":                      k.Page,
+		"relay.batch":                         k.RelayBatch,
+		"relay.claim_ttl_us":                  us(k.ClaimTTL),
+		"relay.publish_timeout_us":            us(k.PublishTimeout),
+		"relay.backoff_base_us":               us(k.BackoffBase),
+		"relay.backoff_cap_us":                us(k.BackoffCap),
+		"relay.max_attempts":                  k.MaxAttempts,
+		"relay.redrive_after_us":              us(k.RedriveAfter),
+		"dispatch.countdown_us":               us(k.Countdown),
+		"dispatch.stale_us":                   us(k.Stale),
+		"dispatch.never_started_after_us":     k.neverStarted(),
+		"cap.bucket":                          k.CapBucket,
+		"cap.run":                             k.CapRun,
+		"cap.engine":                          k.CapEngine,
+		"plan.max_units":                      k.MaxUnits,
+		"plan.depth_us":                       us(k.Depth),
+		"plan.backfill_chunk_us":              us(k.BackfillChunk),
+		"plan.backfill_chunk_work_item_us":    us(k.BackfillChunkWorkItem),
+		"plan.heavy_window_us":                us(k.HeavyWindow),
+		"plan.watermark_overlap_us":           us(k.WatermarkOverlap),
+		"unit.lease_us":                       us(k.Lease),
+		"unit.max_lifetime_us":                us(k.MaxLifetime),
+		"unit.expired_lease_max_retries":      k.expiredLeaseMaxRetries(),
+		"unit.expired_lease_retry_backoff_us": us(k.ExpiredLeaseRetryBackoff),
+		"handler.max_deliveries":              k.MaxDeliveries,
+		"api.idempotency_ttl_us":              us(k.IdempotencyTTL),
+		"shutdown.grace_us":                   us(max(k.ShutdownGrace, 0)),
+		"error.max_bytes":                     k.ErrorMaxBytes,
 	}
 	if len(k.CapBuckets) > 0 {
 		values["cap.buckets"] = k.CapBuckets

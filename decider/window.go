@@ -46,8 +46,11 @@ func incremental(d Dataset, marks []time.Time, now, before time.Time, k WindowKn
 const day = 24 * time.Hour
 
 // backfill is W-3: contiguous pieces whose union is exactly the request, cut at midnight UTC, so none but the first and
-// the last is shorter than a day. It stops behind limit pieces, which is too many already.
+// the last is shorter than a day. It stops behind limit pieces, which is too many already. A snapshot is one piece (W-4).
 func backfill(d Dataset, since, before time.Time, k WindowKnobs, limit int) []events.Window {
+	if d.Snapshot {
+		return nonEmpty(events.NewWindow(time.Time{}, before))
+	}
 	chunk := k.Chunk
 	if len(d.Members) > 0 {
 		chunk = k.ChunkWorkItem

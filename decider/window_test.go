@@ -154,6 +154,7 @@ func TestTheFullResyncWindow(t *testing.T) {
 	require.Equal(t, window(now.Add(-30*day), now), fullResync(plain, now, now.Add(day), knobs))
 	require.Empty(t, fullResync(plain, now, now.Add(-30*day), knobs))
 	require.Equal(t, window(none, now), fullResync(snap, now, none, knobs))
+	require.Equal(t, window(none, now), backfill(snap, now.Add(-90*day), now, knobs, 1000), "a snapshot is read whole, once")
 }
 
 // W-8: whole UTC periods, also across months, years, leap days, and the dates that wrong clocks write.

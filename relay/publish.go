@@ -26,6 +26,7 @@ type wakeup struct {
 	transport string
 	messages  []outgoing
 	began     bool // at least one message was handed to the publisher
+	shutdown  bool // none was, because the relay stops (REC-16)
 	receipts  []transport.Receipt
 }
 
@@ -50,13 +51,14 @@ func (r *Relay) publishDue(ctx context.Context, report *Report) error {
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		started, known := r.e.Now(), len(bad) // before the claim commits: what is left of it is never overestimated
+		known := len(bad)
+		elapsed := r.e.Stopwatch() // before the claim commits: what is left of it is never overestimated
 		taken, failed := r.claimAll(ctx, due, bad)
 		report.Claimed += len(taken.batch) + taken.dropped
 		report.Dropped += taken.dropped
 		report.Parked += taken.parked
 		report.fail("claim", failed)
-		r.publish(ctx, taken.batch, started)
+		r.publish(ctx, taken.batch, elapsed)
 		if err := r.settle(ctx, taken.batch, report); err != nil || errors.Is(failed, towline.ErrUnavailable) {
 			return err
 		}
@@ -239,25 +241,28 @@ func (l *lanes) wait() { l.wg.Wait() }
 
 // publish hands every message to the carrier. What is marked already goes first: its time is running. Past half of the
 // claim no publish begins (O-20, O-12): a second publisher must not start while a first may still succeed.
-func (r *Relay) publish(ctx context.Context, batch []*wakeup, started events.Micros) {
+func (r *Relay) publish(ctx context.Context, batch []*wakeup, elapsed func() events.Span) {
 	lanes := r.lanes()
 	for _, first := range []bool{true, false} {
 		for _, w := range batch {
 			if w.markFirst() == first {
-				r.publishOne(ctx, lanes, w, started)
+				r.publishOne(ctx, lanes, w, elapsed)
 			}
 		}
 	}
 	lanes.wait()
 }
 
-func (r *Relay) publishOne(ctx context.Context, lanes *lanes, w *wakeup, started events.Micros) {
+func (r *Relay) publishOne(ctx context.Context, lanes *lanes, w *wakeup, elapsed func() events.Span) {
 	w.receipts = make([]transport.Receipt, len(w.messages))
-	if !w.markFirst() && (ctx.Err() != nil || r.tooLate(w, started)) {
-		return // shed as a whole; a fan-out that has begun is finished
+	if !w.markFirst() {
+		w.shutdown = ctx.Err() != nil
+		if w.shutdown || r.tooLate(w, elapsed) {
+			return // released as a whole; a fan-out that has begun is finished
+		}
 	}
 	for i := range w.messages {
-		if w.markFirst() && r.tooLate(w, started) {
+		if w.markFirst() && r.tooLate(w, elapsed) {
 			w.receipts[i] = transport.Receipt{Outcome: events.Refused, Evidence: events.OutcomeNotSent}
 			continue
 		}
@@ -266,8 +271,9 @@ func (r *Relay) publishOne(ctx context.Context, lanes *lanes, w *wakeup, started
 	}
 }
 
-func (r *Relay) tooLate(w *wakeup, started events.Micros) bool {
-	return r.e.Now() >= started.Add(claimLength(r.e.Knobs(), len(w.messages))/2)
+// tooLate looks at a stopwatch, not at engine time: a wall clock that is set forward costs no notification (O-12).
+func (r *Relay) tooLate(w *wakeup, elapsed func() events.Span) bool {
+	return elapsed() >= claimLength(r.e.Knobs(), len(w.messages))/2
 }
 
 // send publishes one message, at most publish_timeout long. A publish that has begun is not broken off by a shutdown.
@@ -376,6 +382,9 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 	}
 	if !w.began {
 		release.Cause = events.ReleaseShed
+		if w.shutdown {
+			release.Cause = events.ReleaseShutdown
+		}
 		return release, nil
 	}
 	accepted, counted := 0, false

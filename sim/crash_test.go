@@ -40,7 +40,7 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 	}
 	for _, id := range []string{
 		"C-1", "C-2", "C-3", "C-4", "C-5", "C-6", "C-7", "C-8", "C-9", "C-10", "C-11", "C-12", "C-13", "C-14", "C-15", "C-16",
-		"C-19", "C-20", "C-22", "C-23", "C-24", "C-28", "C-38",
+		"C-19", "C-20", "C-22", "C-23", "C-24", "C-28", "C-38", "C-46",
 	} {
 		require.Positive(t, seen[id], "no window of the scenario is row %s of the crash table", id)
 	}

@@ -189,7 +189,14 @@ func (o *oracle) lostRow(m sim.Message) row {
 		r.id = either("C-5", "C-19")
 		r.kind = events.KindFinalize
 	case events.KindPostSync:
-		return row{} // nobody resends it; its effect is judged by itself
+		// Nobody resends it; its effect is judged by itself.
+		started := slices.ContainsFunc(o.run(m.Notice.Run).Posts, func(p check.Post) bool {
+			return p.Target == m.Notice.Target && p.Started > 0
+		})
+		if !closed || started {
+			return row{}
+		}
+		r.id, closed = "C-46", false
 	}
 	if !closed {
 		r.kind = ""
