@@ -184,11 +184,13 @@ func (c *codec) encode(e Event) (Record, error) {
 	if !ok {
 		return Record{}, &DecodeError{Type: e.EventType(), Err: ErrUnknownType}
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	enc.SetEscapeHTML(false) // the log is read by people: what a provider said stays as it was
+	if err := enc.Encode(e); err != nil {
 		return Record{}, fmt.Errorf("encode %s: %w", d.Name, err)
 	}
-	return Record{Type: d.Type, Schema: d.Schema, Data: data}, nil
+	return Record{Type: d.Type, Schema: d.Schema, Data: bytes.TrimSuffix(data.Bytes(), []byte("\n"))}, nil
 }
 
 func (c *codec) decode(r Record) (Event, error) {

@@ -108,6 +108,15 @@ func TestADecodeErrorNamesItsPosition(t *testing.T) {
 	require.EqualError(t, err, "event at position 1187: type 22 (UnitClaimed) schema 2: event schema is newer than this release")
 }
 
+// L-12, HC-12: what a provider said stands in the log as it was said, so that grep finds it.
+func TestTextStaysReadable(t *testing.T) {
+	r, err := Encode(UnitFailed{Category: Network, Text: "GET <https://a/?b=1&c>: 502"})
+	require.NoError(t, err)
+	require.Contains(t, string(r.Data), `"GET <https://a/?b=1&c>: 502"`)
+	require.True(t, json.Valid(r.Data))
+	require.NotContains(t, string(r.Data), "\n")
+}
+
 // L-7: no release writes a type that it does not know.
 func TestATypeOutsideTheRegistryIsNotWritten(t *testing.T) {
 	_, err := Encode(parcel{})

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -313,6 +314,9 @@ func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) err
 	report.Parked += counts.Parked
 	report.Unknown += counts.Unknown
 	report.Shed += counts.Shed
+	if counts.Refusal != nil {
+		report.Refusal = counts.Refusal
+	}
 	report.Errors = append(report.Errors, counts.Errors...)
 	return err
 }
@@ -344,12 +348,20 @@ func (r *Relay) settleOne(tx *towline.Tx, w *wakeup, counts *Report) error {
 			counts.Parked++
 		case events.OutboxReleased:
 			counts.Released++
-			if e.Cause == events.ReleaseShed {
+			switch e.Cause {
+			case events.ReleaseShed:
 				counts.Shed++
+			case events.ReleaseRefused, events.ReleasePublishUnknown:
+				counts.Refusal = w.refusal(e.Cause, e.Text)
 			}
 		}
 	}
 	return nil
+}
+
+// refusal is what the loop's log says of a publish that was not accepted.
+func (w *wakeup) refusal(what, text any) error {
+	return fmt.Errorf("%s: %v by %s: %v", w.key, what, w.transport, text)
 }
 
 // RefusedMarkError says that a wakeup was published, but its claim was no longer ours: another relay publishes it again,
@@ -445,6 +457,9 @@ func (r *Relay) recordOutcomes(tx *towline.Tx, w *wakeup, counts *Report) error 
 		}
 		if outcome == events.Unknown {
 			counts.Unknown++
+		}
+		if outcome != events.Accepted {
+			counts.Refusal = w.refusal(outcome, cause)
 		}
 		results, err := tx.Execute(decider.RecordOutcome{
 			Owner: w.key.Owner, Kind: w.key.Kind, N: w.n, Target: o.target, Outcome: outcome, Cause: cause,

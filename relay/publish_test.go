@@ -654,10 +654,11 @@ func TestAStoppedRelayGivesBackWhatItHasNotPublished(t *testing.T) {
 		return transport.Accepted("")
 	}
 	r := x.relay.Step(ctx)
-	require.Equal(t, [3]int{5, 1, 4}, [3]int{r.Claimed, r.Dispatched, r.Shed})
+	require.Equal(t, [3]int{5, 1, 4}, [3]int{r.Claimed, r.Dispatched, r.Released})
 	require.Len(t, x.broker.take(), 1)
 	for _, released := range only[events.OutboxReleased](x.since(0)) {
 		require.False(t, released.Counted)
+		require.Equal(t, events.ReleaseShutdown, released.Cause)
 		require.Equal(t, events.MicrosOf(x.clock.Now()), released.AvailableAt, "due at once for the next")
 	}
 	x.broker.script = nil

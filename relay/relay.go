@@ -54,6 +54,7 @@ type Report struct {
 	Held                                                          int // registers that wait for a person: parked or unresolved (REC-12)
 	ScanTruncated                                                 bool
 	NextDue                                                       events.Micros // earliest time ahead at which something comes due; 0: none is known
+	Refusal                                                       error         // the last publish that was not accepted; the register goes on from it
 	Errors                                                        []error
 }
 
@@ -172,8 +173,19 @@ func (r *Relay) redrive(now events.Micros) decider.Redrive {
 	}
 }
 
-// health remembers when a loop last succeeded, and when it last complained.
+// health remembers when a loop last succeeded, and what it last said of its troubles.
 type health struct {
-	lastSuccess   time.Time
-	lastComplaint time.Time
+	lastSuccess time.Time
+	complaint   throttle
+	refusal     throttle
+}
+
+// throttle lets a lasting trouble be said once a minute.
+type throttle struct{ last events.Micros }
+
+func (t *throttle) say(now events.Micros, what func()) {
+	if t.last == 0 || now.Sub(t.last) >= events.SpanOf(time.Minute) {
+		t.last = now
+		what()
+	}
 }

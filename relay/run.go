@@ -20,7 +20,7 @@ func New(e *towline.Engine, routes Routes) (*Runner, error) {
 		return nil, err
 	}
 	sub := newSubscriber()
-	router, err := newForwarder(sub, routes, transport.Logger(e.Logger()))
+	router, err := newForwarder(sub, routes, transport.QuietLogger(e.Logger()))
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +109,9 @@ func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report
 		}
 	}()
 	report := round(ctx)
+	if report.Refusal != nil {
+		r.health.refusal.say(r.e.Now(), func() { r.logger.Warn("publish", "error", report.Refusal) })
+	}
 	if err := report.Err(); err != nil && ctx.Err() == nil {
 		r.complain(err)
 		return r.e.Now().Add(events.SpanOf(retryFailedRound)) // not at what is due: it is what has failed
@@ -134,9 +137,5 @@ func (r *Runner) stepOrPass(ctx context.Context) Report {
 }
 
 func (r *Relay) complain(err error) {
-	const once = time.Minute
-	if now := r.e.Now().Time(); now.Sub(r.health.lastComplaint) >= once {
-		r.health.lastComplaint = now
-		r.logger.Error("reconcile", "error", err)
-	}
+	r.health.complaint.say(r.e.Now(), func() { r.logger.Error("reconcile", "error", err) })
 }

@@ -145,6 +145,21 @@ func TestTheLoopOutlivesAStoreThatIsAway(t *testing.T) {
 	}
 }
 
+// O-11, HC-13: a publisher that refuses is named in the log once a minute, with its own words and without a stack.
+func TestARefusalIsSaidOnceAMinute(t *testing.T) {
+	run(t, options{}, func(t *testing.T, x *running) {
+		x.broker.script = func(sent) transport.Receipt { return transport.Refused(errors.New("no such exchange")) }
+		x.plan(1)
+		wait(50 * time.Second)
+		require.Greater(t, len(x.broker.take()), 3)
+		require.Equal(t, 1, strings.Count(x.log.String(), "no such exchange"), x.log.String())
+		require.Contains(t, x.log.String(), "level=WARN")
+		require.NotContains(t, x.log.String(), "level=ERROR")
+		wait(5 * time.Minute)
+		require.LessOrEqual(t, strings.Count(x.log.String(), "no such exchange"), 6)
+	})
+}
+
 // REC-3, HC-13: a panic in a round is reported like an error, and the loop goes on.
 func TestTheLoopOutlivesAPanic(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {

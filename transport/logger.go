@@ -13,3 +13,10 @@ func Logger(l *slog.Logger) watermill.LoggerAdapter {
 		slog.LevelInfo: slog.LevelDebug, slog.LevelDebug: watermill.LevelTrace,
 	})
 }
+
+// QuietLogger is Logger for a part whose errors its caller gets back and reports: here they are detail too.
+func QuietLogger(l *slog.Logger) watermill.LoggerAdapter {
+	return watermill.NewSlogLoggerWithLevelMapping(l, map[slog.Level]slog.Level{
+		slog.LevelError: slog.LevelDebug, slog.LevelInfo: slog.LevelDebug, slog.LevelDebug: watermill.LevelTrace,
+	})
+}
