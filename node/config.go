@@ -48,7 +48,7 @@ type Sync struct {
 	Datasets     []towline.Dataset
 	Provider     provider.Provider
 	ProviderName string      // in buckets and retry policies; empty: the name of the sync
-	Sink         sink.Opener // nil: sink.Discard
+	Sink         sink.Opener // nil: sink.Discard; the caller closes it, behind Run
 	PostSync     towline.PostSync
 	OneActiveRun bool
 	Config       json.RawMessage // handed to the provider as it is

@@ -199,6 +199,8 @@ type SyncRunUnit struct {
 	Worker              string            `json:"worker,omitzero"`
 	ClaimedAt           time.Time         `json:"claimed_at,omitzero"`
 	ExpiredLeaseRetries int               `json:"expired_lease_retries,omitzero"`
+	RateLimitDeferrals  int               `json:"rate_limit_deferrals,omitzero"`
+	RateLimitFirstAt    time.Time         `json:"rate_limit_first_at,omitzero"`
 	HandBacks           int               `json:"hand_backs,omitzero"`
 	ErrorCategory       events.Category   `json:"error_category,omitzero"`
 	ErrorText           string            `json:"error_text,omitzero"`
@@ -219,7 +221,8 @@ func UnitOf(u decider.Unit) SyncRunUnit {
 		Attempt: u.Attempt, Claimed: u.Claimed, FirstDispatchedAt: u.FirstDispatchedAt.Time(),
 		LastDispatchedAt: u.LastDispatchedAt.Time(), AvailableAt: u.AvailableAt.Time(), LeaseExpiresAt: u.Lease.ExpiresAt.Time(),
 		LeaseNode: u.Lease.Node, Worker: u.Lease.Worker, ClaimedAt: u.ClaimedAt.Time(),
-		ExpiredLeaseRetries: u.ExpiredLeaseRetries, HandBacks: u.HandBacks, ErrorCategory: u.Category, ErrorText: u.Text,
+		ExpiredLeaseRetries: u.ExpiredLeaseRetries, RateLimitDeferrals: u.RateLimitDeferrals,
+		RateLimitFirstAt: u.RateLimitFirstAt.Time(), HandBacks: u.HandBacks, ErrorCategory: u.Category, ErrorText: u.Text,
 		LateResults: len(u.Late), Result: u.Result, Duration: u.Duration.Std(), PlannedAt: u.PlannedAt.Time(),
 		SettledAt: u.SettledAt.Time(),
 	}
@@ -227,7 +230,8 @@ func UnitOf(u decider.Unit) SyncRunUnit {
 
 const unitColumns = `unit_id, run_id, ordinal, source, provider, dataset, members, tier, cost_class, mode, window_from,
 	window_to, surfaces, fingerprint, status, dispatch, attempt, claimed_position, first_dispatched_at, last_dispatched_at,
-	available_at, lease_expires_at, lease_node, worker, claimed_at, expired_lease_retries, hand_backs, error_category,
+	available_at, lease_expires_at, lease_node, worker, claimed_at, expired_lease_retries,
+	rate_limit_deferrals, rate_limit_first_at, hand_backs, error_category,
 	error_text, late_results, result, duration, planned_at, settled_at`
 
 // Unit is one unit, and false if there is none of that id.
@@ -296,11 +300,11 @@ func scanUnit(r store.Row) (SyncRunUnit, error) {
 	var id, run, node []byte
 	var tier, cost, mode, status string
 	var members, surfaces, fingerprint, worker, category, errText, result *string
-	var from, claimed, first, last, available, expires, claimedAt, duration, settled *int64
+	var from, claimed, first, last, available, expires, claimedAt, limited, duration, settled *int64
 	var to, planned int64
 	err := r.Scan(&id, &run, &u.Ordinal, &u.Source, &u.Provider, &u.Dataset, &members, &tier, &cost, &mode, &from, &to,
 		&surfaces, &fingerprint, &status, &u.Dispatch, &u.Attempt, &claimed, &first, &last, &available, &expires, &node,
-		&worker, &claimedAt, &u.ExpiredLeaseRetries, &u.HandBacks, &category, &errText, &u.LateResults, &result, &duration,
+		&worker, &claimedAt, &u.ExpiredLeaseRetries, &u.RateLimitDeferrals, &limited, &u.HandBacks, &category, &errText, &u.LateResults, &result, &duration,
 		&planned, &settled)
 	if err != nil {
 		return u, err
@@ -316,6 +320,7 @@ func scanUnit(r store.Row) (SyncRunUnit, error) {
 	u.Claimed = events.Position(derefInt(claimed))
 	u.FirstDispatchedAt, u.LastDispatchedAt = optionalTime(first), optionalTime(last)
 	u.AvailableAt, u.LeaseExpiresAt, u.ClaimedAt = optionalTime(available), optionalTime(expires), optionalTime(claimedAt)
+	u.RateLimitFirstAt = optionalTime(limited)
 	u.PlannedAt, u.SettledAt = events.Micros(planned).Time(), optionalTime(settled)
 	u.Duration = events.Span(derefInt(duration)).Std()
 	if err := decodeAll(part{deref(members), &u.Members}, part{deref(surfaces), &u.Surfaces}, part{deref(result), &u.Result}); err != nil {

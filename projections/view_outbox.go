@@ -17,6 +17,7 @@ type Register struct {
 	Current        int                     `json:"current"`
 	Closed         int                     `json:"closed"`
 	AvailableAt    time.Time               `json:"available_at,omitzero"`
+	Floor          bool                    `json:"floor,omitzero"` // the time was set by a counted release (O-4)
 	Attempts       int                     `json:"attempts"`
 	Next           int                     `json:"next,omitzero"`
 	NextAt         time.Time               `json:"next_at,omitzero"`
@@ -31,7 +32,7 @@ type Register struct {
 	Transport      string                  `json:"transport,omitzero"`
 }
 
-const registerColumns = `owner, kind, status, current, closed, available_at, attempts, next, next_at, claim_expires_at,
+const registerColumns = `owner, kind, status, current, closed, available_at, floor, attempts, next, next_at, claim_expires_at,
 	claim_node, maybe_published, outcomes, last_cause, last_text, last_dispatched_at, last_closed_at, transport`
 
 // RegistersOf lists the registers of a run.
@@ -60,8 +61,8 @@ func (v View) registers(query string, args ...any) ([]Register, error) {
 		var kind, status string
 		var available, next, nextAt, expires, dispatched, closed *int64
 		var outcomes, cause, text, transport *string
-		var maybe int
-		err := r.Scan(&owner, &kind, &status, &g.Current, &g.Closed, &available, &g.Attempts, &next, &nextAt, &expires, &node,
+		var floor, maybe int
+		err := r.Scan(&owner, &kind, &status, &g.Current, &g.Closed, &available, &floor, &g.Attempts, &next, &nextAt, &expires, &node,
 			&maybe, &outcomes, &cause, &text, &dispatched, &closed, &transport)
 		if err != nil {
 			return err
@@ -70,7 +71,7 @@ func (v View) registers(query string, args ...any) ([]Register, error) {
 		copy(g.ClaimNode[:], node)
 		g.Kind, g.Status = events.Kind(kind), decider.RegisterStatus(status)
 		g.AvailableAt, g.Next, g.NextAt = optionalTime(available), int(derefInt(next)), optionalTime(nextAt)
-		g.ClaimExpiresAt, g.MaybePublished = optionalTime(expires), maybe == 1
+		g.ClaimExpiresAt, g.Floor, g.MaybePublished = optionalTime(expires), floor == 1, maybe == 1
 		g.LastCause, g.LastText, g.Transport = deref(cause), deref(text), deref(transport)
 		g.LastDispatched, g.LastClosed = optionalTime(dispatched), optionalTime(closed)
 		out = append(out, g)
