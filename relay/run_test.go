@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,11 +146,12 @@ func TestTheLoopOutlivesAStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// O-11, HC-13: a publisher that refuses is named in the log once a minute, with its own words and without a stack.
+// O-11, SC-072, HC-13: while the broker is down a run is accepted all the same; the publisher that refuses is named
+// in the log once a minute, in its own words and without a stack; when it is back the run goes out.
 func TestARefusalIsSaidOnceAMinute(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
 		x.broker.script = func(sent) transport.Receipt { return transport.Refused(errors.New("no such exchange")) }
-		x.plan(1)
+		p := x.plan(1)
 		wait(50 * time.Second)
 		require.Greater(t, len(x.broker.take()), 3)
 		require.Equal(t, 1, strings.Count(x.log.String(), "no such exchange"), x.log.String())
@@ -157,6 +159,11 @@ func TestARefusalIsSaidOnceAMinute(t *testing.T) {
 		require.NotContains(t, x.log.String(), "level=ERROR")
 		wait(5 * time.Minute)
 		require.LessOrEqual(t, strings.Count(x.log.String(), "no such exchange"), 6)
+		x.broker.take()
+		x.broker.script = nil
+		wait(6 * time.Minute)
+		require.Len(t, x.broker.take(), 1)
+		x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
 	})
 }
 
@@ -219,16 +226,18 @@ func TestAnIdleLoopIsQuiet(t *testing.T) {
 // over; the others do not wait for it.
 func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
-		slow := x.plan(1)
-		x.broker.script = func(s sent) transport.Receipt {
-			if s.notice.Run == slow.Run {
+		var first sync.Once
+		x.broker.script = func(sent) transport.Receipt {
+			slow := false
+			first.Do(func() { slow = true })
+			if slow {
 				<-time.After(5 * time.Second)
 				return transport.Unknown(context.DeadlineExceeded)
 			}
 			<-time.After(time.Second)
 			return transport.Accepted("")
 		}
-		for range 20 {
+		for range 21 {
 			x.plan(1)
 		}
 		wait(6*time.Second + time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// G-1, G-4, G-5, SC-354, spec 12: one crash at every boundary of one scenario that does everything. Each time the work
+// G-1, G-4, G-5, SC-119, SC-139, SC-354, spec 12: one crash at every boundary of one scenario that does everything. Each time the work
 // ends within the bound of its row, nothing is materialized that no row names, no invariant breaks, and post_sync is lost
 // in the windows of the golden list alone.
 func TestCrashAtEveryBoundary(t *testing.T) {

@@ -87,7 +87,7 @@ func TestAnotherProgramHoldsTheWriteLock(t *testing.T) {
 	require.Len(t, readAll(t, s), 2)
 }
 
-// HC-3, HC-10: a lock that is given back in time costs a wait and no more.
+// HC-03, HC-10: a lock that is given back in time costs a wait and no more.
 func TestAShortLockIsWaitedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	s := open(t, path, Options{})
