@@ -273,6 +273,9 @@ func (w *World) Read(ctx context.Context, fn func(store.Reader) error) error {
 	return w.node.store.Read(ctx, fn)
 }
 
+// Stats are what the store of the living node has done since its start.
+func (w *World) Stats() sqlite.Stats { return w.node.store.Stats() }
+
 // Settings are the values by which the checker judges the log of this world.
 func (w *World) Settings() check.Settings {
 	k := w.node.engine.Knobs()

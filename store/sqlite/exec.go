@@ -25,6 +25,7 @@ func (s *session) prepareExec(query string) (stmt rawStmt, err error) {
 
 // execRaw runs a statement under the lock that database/sql holds on its connection.
 func (s *session) execRaw(stmt rawStmt, args []any) error {
+	s.ran++
 	return s.conn.Raw(func(any) error {
 		s.values = s.values[:0] // the driver binds them before it returns
 		for i, arg := range args {

@@ -29,6 +29,7 @@ type session struct {
 	execs       *statements[rawStmt]
 	queries     *statements[*sql.Stmt]
 	values      []driver.NamedValue // of the statement that runs, kept for their capacity
+	ran         int64               // statements, since the owner last looked
 }
 
 func openSession(ctx context.Context, name string, busyTimeout int) (_ *session, err error) {
@@ -72,6 +73,7 @@ func (s *session) query(ctx context.Context, scan func(store.Row) error, query s
 	if err != nil {
 		return classify(err)
 	}
+	s.ran++
 	return each(ctx, stmt, scan, args)
 }
 
@@ -93,6 +95,7 @@ func (s *session) queryLent(ctx context.Context, scan func(store.Row) error, que
 	defer s.guard.lend(mayRead)()
 	stmt, err := s.queries.get(mayRead, query)
 	if err == nil {
+		s.ran++
 		err = each(ctx, stmt, scan, args)
 	}
 	if isNotAllowed(err) {

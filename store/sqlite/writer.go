@@ -33,6 +33,7 @@ type writer struct {
 	lost     error // why this commit cannot end well
 	args     []any // of the inserts
 	wal      walBound
+	stats    counters
 }
 
 // head is the newest event of a log; zero in an empty one.
@@ -77,6 +78,7 @@ func (w *writer) Begin() error {
 		w.versions.forget()
 		w.stored = h
 	}
+	w.stats.kept, w.stats.begun = 0, int64(h.position)
 	return nil
 }
 
@@ -114,8 +116,11 @@ func (w *writer) Transact(fn func(store.Tx) error) (err error) {
 		}
 	}
 	kept = true
-	w.appended = w.appended || w.buf.len() > t.first
-	w.changed = w.changed || t.savepoint
+	if appended := w.buf.len() > t.first; appended || t.savepoint {
+		w.appended = w.appended || appended
+		w.changed = w.changed || t.savepoint
+		w.stats.kept++
+	}
 	return nil
 }
 
@@ -163,6 +168,11 @@ func (w *writer) Commit() error {
 		return err
 	}
 	w.flushed = false
+	w.stats.commits.Add(1)
+	w.stats.transactions.Add(w.stats.kept)
+	w.stats.events.Add(int64(w.stored.position) - w.stats.begun)
+	w.stats.statements.Add(w.s.ran)
+	w.s.ran = 0
 	w.wal.check(w.s)
 	return nil
 }
