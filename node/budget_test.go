@@ -29,7 +29,7 @@ func TestGroupCommitCostsNoMore(t *testing.T) {
 	open := towline.Knobs{CapBucket: 20_000, CapRun: 20_000, CapEngine: 20_000}
 	for _, workers := range []int{64, 1} {
 		w := workload{runs: 10, units: 50, workers: workers, knobs: open, work: nothing}
-		n, _ := w.run(t, t.TempDir())
+		n, _, _ := w.run(t, t.TempDir())
 		got := costOf(n, w)
 		t.Logf("%d workers, per unit: %+v", workers, got)
 		require.InDelta(t, 4.4, got.events, 0.1)

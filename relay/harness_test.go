@@ -40,7 +40,7 @@ type office struct {
 	e      *towline.Engine
 	relay  *relay.Relay
 	broker *broker
-	log    *bytes.Buffer
+	log    *lockedBuffer
 }
 
 type options struct {
@@ -85,7 +85,7 @@ func openOffice(t *testing.T, o options) *office {
 	if o.targets == nil {
 		o.targets = []string{"index"}
 	}
-	x := &office{t: t, o: o, clock: o.clock, broker: &broker{}, log: &bytes.Buffer{}}
+	x := &office{t: t, o: o, clock: o.clock, broker: &broker{}, log: &lockedBuffer{}}
 	if x.clock == nil {
 		x.clock = &stepping{t: start}
 	}
@@ -231,6 +231,24 @@ type sent struct {
 	notice    transport.Notice
 }
 
+// lockedBuffer is a log that several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
 // broker records, and does as its script says.
 type broker struct {
 	mu     sync.Mutex
@@ -256,6 +274,13 @@ func (b *broker) Send(_ context.Context, topic string, m *message.Message) trans
 		return script(s)
 	}
 	return transport.Accepted("recorded")
+}
+
+// obey changes the script while others publish.
+func (b *broker) obey(script func(sent) transport.Receipt) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.script = script
 }
 
 // take returns what has arrived since the last take.

@@ -150,7 +150,7 @@ func TestTheLoopOutlivesAStoreThatIsAway(t *testing.T) {
 // in the log once a minute, in its own words and without a stack; when it is back the run goes out.
 func TestARefusalIsSaidOnceAMinute(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
-		x.broker.script = func(sent) transport.Receipt { return transport.Refused(errors.New("no such exchange")) }
+		x.broker.obey(always(transport.Refused(errors.New("no such exchange"))))
 		p := x.plan(1)
 		wait(50 * time.Second)
 		require.Greater(t, len(x.broker.take()), 3)
@@ -160,7 +160,7 @@ func TestARefusalIsSaidOnceAMinute(t *testing.T) {
 		wait(5 * time.Minute)
 		require.LessOrEqual(t, strings.Count(x.log.String(), "no such exchange"), 6)
 		x.broker.take()
-		x.broker.script = nil
+		x.broker.obey(nil)
 		wait(6 * time.Minute)
 		require.Len(t, x.broker.take(), 1)
 		x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
@@ -181,11 +181,11 @@ func TestTheLoopOutlivesAPanic(t *testing.T) {
 // REC-2, SC-241: nudges that come while a round runs cause one more round, and rounds never overlap.
 func TestNudgesDuringARoundCauseOneMore(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
-		x.broker.script = func(sent) transport.Receipt {
+		x.broker.obey(func(sent) transport.Receipt {
 			wait := time.After(3 * time.Second)
 			<-wait
 			return transport.Accepted("")
-		}
+		})
 		x.plan(1)
 		synctest.Wait()
 		require.Len(t, x.broker.take(), 1)
@@ -227,7 +227,7 @@ func TestAnIdleLoopIsQuiet(t *testing.T) {
 func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
 		var first sync.Once
-		x.broker.script = func(sent) transport.Receipt {
+		x.broker.obey(func(sent) transport.Receipt {
 			slow := false
 			first.Do(func() { slow = true })
 			if slow {
@@ -236,7 +236,7 @@ func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 			}
 			<-time.After(time.Second)
 			return transport.Accepted("")
-		}
+		})
 		for range 21 {
 			x.plan(1)
 		}
@@ -253,10 +253,10 @@ func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 // loop is left.
 func TestAStopFinishesWhatIsInProgress(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
-		x.broker.script = func(sent) transport.Receipt {
+		x.broker.obey(func(sent) transport.Receipt {
 			<-time.After(3 * time.Second)
 			return transport.Accepted("")
-		}
+		})
 		p := x.plan(1)
 		synctest.Wait()
 		x.stop()
@@ -300,10 +300,10 @@ func TestTheLoopPublishesThroughTheForwarder(t *testing.T) {
 // O-10, O-19, WMILL-1: a publisher that panics inside the router has an unknown outcome, and the loop goes on.
 func TestAPanicInTheRouterIsUnknown(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
-		x.broker.script = func(sent) transport.Receipt { panic(errors.New("out of order")) }
+		x.broker.obey(func(sent) transport.Receipt { panic(errors.New("out of order")) })
 		p := x.plan(1)
 		synctest.Wait()
-		x.broker.script = nil
+		x.broker.obey(nil)
 		require.Equal(t, events.ReleasePublishUnknown, only[events.OutboxReleased](x.since(0))[0].Cause)
 		wait(6 * time.Second)
 		x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
