@@ -60,11 +60,24 @@ func TestPrintedPartsAreTrue(t *testing.T) {
 			require.NoError(t, os.WriteFile(doc, []byte(fresh), 0o644))
 			continue
 		}
-		require.Equal(t, fresh, string(old), "%s: run go test ./docs -rewrite, and read what changed", doc)
+		if line, was, is, differ := firstDifference(string(old), fresh); differ {
+			t.Errorf("%s:%d: the code says\n  %s\nand the document\n  %s\nRun go test ./docs -rewrite, and read what changed.", doc, line, is, was)
+		}
 	}
 	for name := range printed {
 		require.True(t, used[name], "no document has the part %q", name)
 	}
+}
+
+// firstDifference is the first line, counted from 1, at which two texts differ.
+func firstDifference(a, b string) (line int, inA, inB string, differ bool) {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return i + 1, x[i], y[i], true
+		}
+	}
+	return min(len(x), len(y)) + 1, "(its end)", "(its end)", len(x) != len(y)
 }
 
 func print(t testing.TB, name string) string {
