@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/store"
@@ -267,7 +268,7 @@ func TestASecondProcessIsRefused(t *testing.T) {
 // N-3, REC-5, SC-253, SC-254: in shared mode a start leaves the leases of others alone; those of a killed process end
 // by expiry, those of a stopped one at once.
 func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	a := openWorkshop(t, options{shared: true, clock: clock, unverified: true})
 	p := a.started(towline.RunSpec{Sync: "reports"})
 	l := a.claim(a.unit(p.Run, 1).Unit)
@@ -287,10 +288,10 @@ func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 		config: towline.Config{Entropy: seeded(3)}})
 	q := c.started(towline.RunSpec{Sync: "reports", Mode: towline.FullResync})
 	c.claim(c.unit(q.Run, 1).Unit) // and is killed
-	clock.step(time.Minute - time.Microsecond)
+	clock.Step(time.Minute - time.Microsecond)
 	b.pass()
 	require.Equal(t, events.UnitIsRunning, b.unit(q.Run, 1).Status)
-	clock.step(time.Microsecond)
+	clock.Step(time.Microsecond)
 	b.pass()
 	require.Equal(t, events.WorkerLost, b.unit(q.Run, 1).ErrorCategory)
 }
@@ -299,7 +300,7 @@ func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 // other: that somebody else has published a later wakeup of the run does not make it stale. It is, at once, when its
 // process stops.
 func TestAMessageIsGoneWithItsOwnProcess(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	config := func(seed byte) towline.Config {
 		return towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapBucket: 2}),
 			Entropy: seeded(seed)}
@@ -329,7 +330,7 @@ func TestAMessageIsGoneWithItsOwnProcess(t *testing.T) {
 
 // B-1, L-4, N-3: a process of a shared store counts the slots of one that has come since its last look.
 func TestAProcessCountsTheSlotsOfANewcomer(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	k := daily(towline.Knobs{CapBucket: 1})
 	a := openWorkshop(t, options{shared: true, clock: clock,
 		config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k}})

@@ -10,12 +10,13 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 )
 
 // CLK-2, SC-336: engine time is the wall clock, but it never goes backwards, and goes on from where it was when the
 // wall clock is set back.
 func TestEngineTimeNeverGoesBackwards(t *testing.T) {
-	wall := &stepping{t: start}
+	wall := enginetest.NewClock(start)
 	c := towline.NewClock(wall.Now)
 	want := events.MicrosOf(start)
 	for _, x := range []struct {
@@ -25,7 +26,7 @@ func TestEngineTimeNeverGoesBackwards(t *testing.T) {
 		{0, 0}, {time.Second, time.Second}, {time.Nanosecond, 0}, {-time.Hour, 0}, {0, 0}, {time.Second, time.Second},
 		{2 * time.Hour, 2 * time.Hour}, {-time.Second, 0}, {3 * time.Second, 3 * time.Second},
 	} {
-		wall.step(x.step)
+		wall.Step(x.step)
 		want = want.Add(events.SpanOf(x.goes))
 		require.Equal(t, want, c.Now(), "after a step of %s", x.step)
 	}
@@ -82,7 +83,7 @@ func TestAClockThatWasSetBackFreezesNothing(t *testing.T) {
 // CLK-2, N-3: a process whose clock is behind that of another does not wait for its own; it goes on from the newest
 // event.
 func TestAProcessThatIsBehindFollowsTheLog(t *testing.T) {
-	ahead, behind := &stepping{t: start.Add(time.Hour)}, &stepping{t: start}
+	ahead, behind := enginetest.NewClock(start.Add(time.Hour)), enginetest.NewClock(start)
 	a := openWorkshop(t, options{shared: true, clock: ahead})
 	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: behind, unverified: true,
 		config: towline.Config{Entropy: seeded(2)}})

@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -276,7 +277,7 @@ func TestAHalfReadMemoryIsNotUsed(t *testing.T) {
 
 // L-3, N-3: the same in shared mode, when what another process has done cannot be read at the first try.
 func TestAHalfFollowedLogIsNotUsed(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	a := openWorkshop(t, options{shared: true, clock: clock})
 	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
 		config: towline.Config{Entropy: seeded(2)}})
@@ -290,7 +291,7 @@ func TestAHalfFollowedLogIsNotUsed(t *testing.T) {
 		require.ErrorIs(t, a.transact(func(*towline.Tx) error { return nil }), errPlanted, query)
 		a.store.failQuery = ""
 		a.memoryIsTrue()
-		clock.step(time.Second)
+		clock.Step(time.Second)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/store"
@@ -33,7 +33,7 @@ import (
 type workshop struct {
 	t      *testing.T
 	o      options
-	now    *stepping
+	now    *enginetest.Clock
 	file   *sqlite.Store
 	store  *faulty
 	e      *towline.Engine
@@ -45,32 +45,14 @@ type workshop struct {
 type options struct {
 	path       string
 	shared     bool
-	clock      *stepping // nil: one of its own
+	clock      *enginetest.Clock // nil: one of its own
 	config     towline.Config
 	grouped    bool // concurrent callers share commits, as in production
 	dies       int  // commits of the engine's start before the store fails; zero: it does not
 	unverified bool // the test plants what the proof at the end would find
 }
 
-var start = time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
-
-// stepping is a wall clock that stands still until it is told.
-type stepping struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (s *stepping) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.t
-}
-
-func (s *stepping) step(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.t = s.t.Add(d)
-}
+var start = enginetest.Start
 
 // reports is a sync with nothing special: two sources, one dataset with watermarks.
 func reports() towline.Sync {
@@ -98,7 +80,7 @@ func openWorkshop(t *testing.T, o options) *workshop {
 	}
 	w := &workshop{t: t, o: o, now: o.clock, broker: &broker{}}
 	if w.now == nil {
-		w.now = &stepping{t: start}
+		w.now = enginetest.NewClock(start)
 	}
 	require.NoError(t, w.open())
 	t.Cleanup(func() {
@@ -148,14 +130,12 @@ func (w *workshop) restart() {
 	w.crash()
 }
 
-func (w *workshop) advance(d time.Duration) { w.now.step(d) }
+func (w *workshop) advance(d time.Duration) { w.now.Step(d) }
 
 // verify is the proof of I-26, and of the memory beside it.
 func (w *workshop) verify() {
 	w.t.Helper()
-	v := verification(w.t, w.e)
-	require.Empty(w.t, v.Violations)
-	require.Empty(w.t, v.Differences)
+	enginetest.RequireVerified(w.t, w.e, w.t.TempDir())
 	differences, err := w.e.CompareMemory(context.Background())
 	require.NoError(w.t, err)
 	require.Empty(w.t, differences)
@@ -164,16 +144,6 @@ func (w *workshop) verify() {
 // openFile opens the store of a workshop without an engine.
 func openFile(path string) (*sqlite.Store, error) {
 	return sqlite.Open(context.Background(), path, sqlite.Options{Inline: true, Synchronous: "normal"})
-}
-
-func verification(t *testing.T, e *towline.Engine) towline.Verification {
-	t.Helper()
-	scratch, err := openFile(filepath.Join(t.TempDir(), "scratch.db"))
-	require.NoError(t, err)
-	defer scratch.Close()
-	v, err := e.Verify(context.Background(), scratch)
-	require.NoError(t, err)
-	return v
 }
 
 // faulty is a store that a test can break: it refuses to write, or loses a commit when everything is decided.

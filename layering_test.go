@@ -128,6 +128,10 @@ var layers = map[string]layer{
 		},
 		third: []string{message, "golang.org/x/sync/errgroup"},
 	},
+	"internal/enginetest": {
+		why: "what tests of an engine share", kit: true,
+		uses: []string{".", "store/sqlite"},
+	},
 	"sim":      {why: "the world in one goroutine: it wires everything, and users import it, so it imports no test library", any: true},
 	"cmd/demo": {why: "a program", any: true},
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -62,7 +63,7 @@ func TestVerifyFindsEachKindOfDrift(t *testing.T) {
 			w.sql(plant.sql)
 			w.e.ForgetMemory()
 			head := w.head()
-			v := verification(t, w.e)
+			v := enginetest.Verify(t, w.e, t.TempDir())
 			require.False(t, v.OK())
 			require.Empty(t, v.Violations)
 			require.Contains(t, strings.Join(v.Differences, "\n"), "table "+plant.table)
@@ -70,7 +71,7 @@ func TestVerifyFindsEachKindOfDrift(t *testing.T) {
 			require.Equal(t, head, w.head(), "verify writes nothing")
 			require.NoError(t, w.e.Rebuild(context.Background()))
 			w.e.ForgetMemory()
-			require.True(t, verification(t, w.e).OK(), "a rebuild repairs it")
+			require.True(t, enginetest.Verify(t, w.e, t.TempDir()).OK(), "a rebuild repairs it")
 		})
 	}
 }
@@ -87,7 +88,7 @@ func TestVerifyFindsAMemoryThatDrifted(t *testing.T) {
 	} {
 		w := storied(t)
 		w.sql(plant)
-		found := strings.Join(verification(t, w.e).Differences, "\n")
+		found := strings.Join(enginetest.Verify(t, w.e, t.TempDir()).Differences, "\n")
 		require.Contains(t, found, "memory holds, the tables do not", plant)
 	}
 }
@@ -140,7 +141,7 @@ func TestVerifyIsNotDisturbedByNewEvents(t *testing.T) {
 	w := newWorkshop(t)
 	w.plan(towline.RunSpec{Sync: "reports"})
 	w.store.afterRead = func() { w.plan(towline.RunSpec{Sync: "reports"}) } // behind the snapshot of the tables
-	v := verification(t, w.e)
+	v := enginetest.Verify(t, w.e, t.TempDir())
 	require.True(t, v.OK(), "%v", v)
 	require.Less(t, v.Position, w.head())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -67,7 +68,7 @@ func TestAWaitNeverPolls(t *testing.T) {
 
 // REC-2: a run that another process ends is found by the pass, which wakes whoever waits.
 func TestAWaitEndsWithARunThatEndsElsewhere(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	a := openWorkshop(t, options{shared: true, clock: clock})
 	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
 		config: towline.Config{Entropy: seeded(2)}})

@@ -1,7 +1,6 @@
 package handlers_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +24,7 @@ import (
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/handlers"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
@@ -46,7 +46,7 @@ type shop struct {
 	h        *handlers.Handlers
 	provider *stub
 	sink     *destination
-	log      *lockedBuffer
+	log      *enginetest.Log
 	starts   byte
 
 	stop context.CancelFunc
@@ -72,7 +72,7 @@ func run(t *testing.T, o options, test func(*testing.T, *shop)) {
 		if o.path == "" {
 			o.path = filepath.Join(dir, "towline.db")
 		}
-		s := &shop{t: t, o: o, provider: &stub{}, sink: &destination{}, log: &lockedBuffer{}}
+		s := &shop{t: t, o: o, provider: &stub{}, sink: &destination{}, log: &enginetest.Log{}}
 		s.open()
 		test(t, s)
 		s.close()
@@ -151,31 +151,7 @@ func (s *shop) restart() {
 
 func (s *shop) verify() {
 	s.t.Helper()
-	scratch, err := sqlite.Open(context.Background(), s.o.path+".scratch", sqlite.Options{Synchronous: "normal"})
-	require.NoError(s.t, err)
-	defer scratch.Close()
-	v, err := s.e.Verify(context.Background(), scratch)
-	require.NoError(s.t, err)
-	require.Empty(s.t, v.Violations)
-	require.Empty(s.t, v.Differences)
-}
-
-// lockedBuffer is a log that several goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	enginetest.RequireVerified(s.t, s.e, filepath.Dir(s.o.path)) // a new folder would be removed by the bubble
 }
 
 // faulty is a store that a test can take away.

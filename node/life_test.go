@@ -17,6 +17,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
@@ -60,7 +61,7 @@ func TestAConfigurationThatCannotWorkIsNamed(t *testing.T) {
 	_, err := node.Open(t.Context(), node.Config{Store: "", Syncs: []node.Sync{works(nothingToDo)}, Logger: quiet()})
 	require.Error(t, err, "a node needs a place")
 
-	var log lockedBuffer
+	var log enginetest.Log
 	c := good()
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c.Routes = map[events.Kind]transport.Publisher{events.KindUnit: unconfirmed}
@@ -424,7 +425,7 @@ func TestAnApplicationSharesTheFile(t *testing.T) {
 func TestARunningNodeProvesItsViews(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log enginetest.Log
 		n := start(t, open(t, node.Config{
 			Store: filepath.Join(dir, "towline.db"), Syncs: []node.Sync{works(nothingToDo)}, VerifyEvery: time.Hour,
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),

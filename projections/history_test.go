@@ -18,6 +18,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/store"
@@ -302,14 +303,7 @@ func (h *history) view(fn func(projections.View)) {
 // verify is the proof of I-26 over the whole of it.
 func (h *history) verify(dir string) {
 	h.tb.Helper()
-	scratch, err := sqlite.Open(context.Background(), filepath.Join(dir, "scratch.db"), sqlite.Options{Inline: true,
-		Synchronous: "normal"})
-	require.NoError(h.tb, err)
-	defer scratch.Close()
-	v, err := h.e.Verify(context.Background(), scratch)
-	require.NoError(h.tb, err)
-	require.Empty(h.tb, v.Violations)
-	require.Empty(h.tb, v.Differences)
+	enginetest.RequireVerified(h.tb, h.e, dir)
 }
 
 // told is a history of many steps, the same in every run of a test.

@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/store"
@@ -34,20 +34,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type office struct {
 	t      *testing.T
 	o      options
-	clock  *stepping
+	clock  *enginetest.Clock
 	file   *sqlite.Store
 	store  *faulty
 	e      *towline.Engine
 	relay  *relay.Relay
 	broker *broker
-	log    *lockedBuffer
+	log    *enginetest.Log
 }
 
 type options struct {
 	path       string
 	shared     bool
 	grouped    bool // a store with its goroutine, as in production
-	clock      *stepping
+	clock      *enginetest.Clock
 	wall       func() time.Time // in place of clock
 	knobs      towline.Knobs
 	entropy    byte
@@ -55,25 +55,7 @@ type options struct {
 	targets    []string
 }
 
-var start = time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
-
-// stepping is a wall clock that stands still until it is told.
-type stepping struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (s *stepping) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.t
-}
-
-func (s *stepping) step(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.t = s.t.Add(d)
-}
+var start = enginetest.Start
 
 func newOffice(t *testing.T) *office { return openOffice(t, options{}) }
 
@@ -85,9 +67,9 @@ func openOffice(t *testing.T, o options) *office {
 	if o.targets == nil {
 		o.targets = []string{"index"}
 	}
-	x := &office{t: t, o: o, clock: o.clock, broker: &broker{}, log: &lockedBuffer{}}
+	x := &office{t: t, o: o, clock: o.clock, broker: &broker{}, log: &enginetest.Log{}}
 	if x.clock == nil {
-		x.clock = &stepping{t: start}
+		x.clock = enginetest.NewClock(start)
 	}
 	x.open()
 	t.Cleanup(func() {
@@ -158,14 +140,7 @@ func (x *office) crash() {
 
 func (x *office) verify() {
 	x.t.Helper()
-	scratch, err := sqlite.Open(context.Background(), filepath.Join(x.t.TempDir(), "scratch.db"),
-		sqlite.Options{Inline: true, Synchronous: "normal"})
-	require.NoError(x.t, err)
-	defer scratch.Close()
-	v, err := x.e.Verify(context.Background(), scratch)
-	require.NoError(x.t, err)
-	require.Empty(x.t, v.Violations)
-	require.Empty(x.t, v.Differences)
+	enginetest.RequireVerified(x.t, x.e, x.t.TempDir())
 }
 
 var errPlanted = errors.New("planted fault")
@@ -229,24 +204,6 @@ var errAway = fmt.Errorf("disk full: %w", store.ErrUnavailable)
 type sent struct {
 	topic, id string
 	notice    transport.Notice
-}
-
-// lockedBuffer is a log that several goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // broker records, and does as its script says.

@@ -11,6 +11,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/transport"
 )
@@ -30,7 +31,7 @@ func TestAnIdlePassWritesNothing(t *testing.T) {
 	before := x.store.writes.Load()
 	x.unchanged(func() {
 		for range 10 {
-			x.clock.step(3 * time.Second)
+			x.clock.Step(3 * time.Second)
 			r := x.pass()
 			require.Zero(t, r.Changed())
 			x.step()
@@ -59,7 +60,7 @@ func TestAFailingStepDoesNotKeepTheNext(t *testing.T) {
 	x.claim(x.units(lost.Run)[0].Unit)
 	owed := x.plan(1)
 	x.step() // its message is lost
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	due := x.plan(1)
 	x.broker.take()
 	x.store.failing = func(query string, _ []any) bool { return strings.HasPrefix(query, "UPDATE units SET status = $2") }
@@ -96,9 +97,9 @@ func TestALostDispatchMessageIsArmedAgain(t *testing.T) {
 	x.step()
 	for n := 2; n <= 4; n++ {
 		x.broker.take()
-		x.clock.step(time.Minute - time.Microsecond)
+		x.clock.Step(time.Minute - time.Microsecond)
 		x.unchanged(func() { x.pass() })
-		x.clock.step(time.Microsecond)
+		x.clock.Step(time.Microsecond)
 		before := x.head()
 		r := x.pass()
 		require.Equal(t, map[events.Kind]int{events.KindDispatch: 1}, nonzero(r.Materialized))
@@ -130,7 +131,7 @@ func TestALostFinalizeMessageIsArmedAgain(t *testing.T) {
 	x.complete(x.claim(x.units(p.Run)[0].Unit))
 	x.pass()
 	x.broker.take()
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	r := x.pass()
 	require.Equal(t, 1, r.Materialized[events.KindFinalize])
 	require.Equal(t, []string{decider.MessageID(p.Run, events.KindFinalize, 2)}, idsOf(x.broker.take()))
@@ -155,7 +156,7 @@ func TestAServedObligationIsLeftAlone(t *testing.T) {
 	x.step()
 	x.dispatch(p.Run) // capped: armed at now + countdown
 	x.step()
-	x.clock.step(30 * time.Second)
+	x.clock.Step(30 * time.Second)
 	x.unchanged(func() { x.pass() })
 	refused := x.planOf("retried", 1)
 	x.broker.script = always(transport.Refused(errBroker))
@@ -180,7 +181,7 @@ func TestOldRunsDoNotHideAYoungOne(t *testing.T) {
 	}
 	young := x.plan(1)
 	x.step() // its message is lost
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	x.broker.take()
 	for range 3 {
 		x.relay.Pass(context.Background())
@@ -202,7 +203,7 @@ func TestAScanContinuesFromItsCursor(t *testing.T) {
 			}
 			x.step()
 			x.broker.take()
-			x.clock.step(time.Minute)
+			x.clock.Step(time.Minute)
 			passes := 0
 			for len(owed) > 0 {
 				passes++
@@ -216,7 +217,7 @@ func TestAScanContinuesFromItsCursor(t *testing.T) {
 				require.LessOrEqual(t, passes, 12)
 			}
 			require.GreaterOrEqual(t, passes, 3)
-			x.clock.step(time.Minute)
+			x.clock.Step(time.Minute)
 			again := 0
 			for range 12 { // and from the beginning
 				again += x.pass().Materialized[events.KindDispatch]
@@ -240,7 +241,7 @@ func TestOneRunThatCannotBeArmedKeepsNoOther(t *testing.T) {
 		runs = append(runs, x.plan(1))
 	}
 	x.step() // all messages are lost
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	x.broker.take()
 	bad := runs[1].Run
 	x.store.failing = func(query string, args []any) bool {
@@ -265,7 +266,7 @@ func TestAStoreThatIsAwayPassesNobodyOver(t *testing.T) {
 	for _, u := range x.units(p.Run) {
 		x.claim(u.Unit)
 	}
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	x.store.away(errAway)
 	for range 3 {
 		require.ErrorIs(t, x.relay.Pass(context.Background()).Err(), towline.ErrUnavailable)
@@ -277,7 +278,7 @@ func TestAStoreThatIsAwayPassesNobodyOver(t *testing.T) {
 // REC-13, O-14, C-3, C-4, HC-01, SC-037, SC-039: a claim whose relay died is released when it has expired, with
 // backoff, not while it is valid; the wakeup goes out under its id with a new token.
 func TestADeadClaimIsReleasedWhenItHasExpired(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	k := towline.Knobs{ClaimTTL: 2 * time.Second, PublishTimeout: 500 * time.Millisecond, RedriveAfter: 10 * time.Second}
 	dead := openOffice(t, options{shared: true, clock: clock, knobs: k, unverified: true})
 	p := dead.plan(1)
@@ -287,9 +288,9 @@ func TestADeadClaimIsReleasedWhenItHasExpired(t *testing.T) {
 	}
 	dead.relay.Step(context.Background())
 	x := openOffice(t, options{path: dead.o.path, shared: true, clock: clock, knobs: k, entropy: 7})
-	clock.step(time.Second)
+	clock.Step(time.Second)
 	x.unchanged(func() { x.pass() })
-	clock.step(2 * time.Second)
+	clock.Step(2 * time.Second)
 	before := x.head()
 	require.Equal(t, 1, x.pass().Released)
 	released := only[events.OutboxReleased](x.since(before))[0]
@@ -298,7 +299,7 @@ func TestADeadClaimIsReleasedWhenItHasExpired(t *testing.T) {
 	wait := released.AvailableAt.Sub(events.MicrosOf(clock.Now())).Std()
 	require.GreaterOrEqual(t, wait, 5*time.Second)
 	require.LessOrEqual(t, wait, 5*time.Second+500*time.Millisecond)
-	clock.step(6 * time.Second)
+	clock.Step(6 * time.Second)
 	x.pass()
 	require.Equal(t, idsOf(dead.broker.take()), idsOf(x.broker.take()))
 	claims := only[events.OutboxClaimed](x.since(0))
@@ -342,7 +343,7 @@ func TestAPassCounts(t *testing.T) {
 	x.step()
 	x.complete(x.claim(x.units(lost.Run)[0].Unit))
 	x.step()
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	x.broker.script = func(s sent) transport.Receipt {
 		if s.notice.Run == lost.Run {
 			return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errBroker}

@@ -14,6 +14,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/transport"
 )
@@ -60,9 +61,9 @@ func TestAWakeupIsTakenAtItsTime(t *testing.T) {
 	x.step()
 	require.NoError(t, x.e.Fail(context.Background(), x.claim(x.units(p.Run)[0].Unit), events.Network, ""))
 	x.broker.take()
-	x.clock.step(7*time.Second - time.Microsecond)
+	x.clock.Step(7*time.Second - time.Microsecond)
 	x.unchanged(func() { require.Equal(t, events.MicrosOf(start.Add(7*time.Second)), x.step().NextDue) })
-	x.clock.step(time.Microsecond)
+	x.clock.Step(time.Microsecond)
 	require.Equal(t, 1, x.step().Dispatched)
 }
 
@@ -87,9 +88,9 @@ func TestARefusedPublishBacksOffAndIsParked(t *testing.T) {
 		backoff := reg.AvailableAt.Sub(x.clock.Now())
 		require.GreaterOrEqual(t, backoff, wait*time.Second)
 		require.LessOrEqual(t, backoff, wait*time.Second+wait*time.Second/10)
-		x.clock.step(backoff - time.Microsecond)
+		x.clock.Step(backoff - time.Microsecond)
 		x.unchanged(func() { x.step() })
-		x.clock.step(time.Microsecond)
+		x.clock.Step(time.Microsecond)
 	}
 	r := x.step()
 	require.Equal(t, [3]int{1, 1, 1}, [3]int{r.Claimed, r.Released, r.Parked})
@@ -102,7 +103,7 @@ func TestARefusedPublishBacksOffAndIsParked(t *testing.T) {
 		require.Equal(t, p.Run.String()+".dispatch_sync_run.1", id)
 	}
 	x.broker.script = nil
-	x.clock.step(24 * time.Hour)
+	x.clock.Step(24 * time.Hour)
 	x.unchanged(func() { require.Equal(t, 1, x.pass().Held, "REC-12, SC-013: owed but held is reported, not armed") })
 }
 
@@ -125,7 +126,7 @@ func TestAnUnknownPublishGoesOutAgain(t *testing.T) {
 	l := x.claim(u.Unit)
 	require.NoError(t, x.e.Release(context.Background(), l,
 		"stopping")) // arms dispatch: it must not travel under the old id
-	x.clock.step(6 * time.Second)
+	x.clock.Step(6 * time.Second)
 	x.step()
 	x.step()
 	var ids []string
@@ -179,7 +180,7 @@ func TestAFullQueueBurnsNoAttempt(t *testing.T) {
 		reg := x.requireStatus(decider.RegisterPending, p.Run, events.KindDispatch)
 		require.Zero(t, reg.Attempts)
 		require.GreaterOrEqual(t, reg.AvailableAt.Sub(x.clock.Now()), 5*time.Second)
-		x.clock.step(6 * time.Second)
+		x.clock.Step(6 * time.Second)
 	}
 }
 
@@ -224,7 +225,7 @@ func TestAFanOutThatFailsHalfWayIsRepeated(t *testing.T) {
 	started := x.claim(first[0].notice.Unit)
 
 	x.broker.script = nil
-	x.clock.step(6 * time.Second)
+	x.clock.Step(6 * time.Second)
 	x.step()
 	require.Equal(t, idsOf(first[1:]), idsOf(x.broker.take()))
 	for i, m := range first {
@@ -291,7 +292,7 @@ func TestTheTailIsShed(t *testing.T) {
 		x.plan(1)
 	}
 	x.broker.script = func(sent) transport.Receipt {
-		x.clock.step(2 * time.Second)
+		x.clock.Step(2 * time.Second)
 		return transport.Accepted("")
 	}
 	r := x.step()
@@ -351,7 +352,7 @@ func TestBadWakeupsDoNotFillTheBatch(t *testing.T) {
 		id := x.plan(1).Run
 		bad[string(id[:])] = true
 	}
-	x.clock.step(time.Second)
+	x.clock.Step(time.Second)
 	for range 20 {
 		x.plan(1)
 	}
@@ -382,9 +383,9 @@ func TestOneMarkThatFailsKeepsNoOther(t *testing.T) {
 	require.Equal(t, 4, r.Dispatched)
 	x.store.failing = nil
 	x.broker.take()
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	require.Equal(t, 1, x.step().Released)
-	x.clock.step(6 * time.Second)
+	x.clock.Step(6 * time.Second)
 	x.step()
 	require.Equal(t, []string{bad.String() + ".dispatch_sync_run.1"}, idsOf(x.broker.take()))
 	require.Equal(t, 2, only[events.OutboxClaimed](x.since(0))[5].Attempt)
@@ -426,9 +427,9 @@ func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	x.broker.script = nil
 	x.step()
 	require.Len(t, x.broker.take(), 2)
-	x.clock.step(time.Minute)
+	x.clock.Step(time.Minute)
 	x.step()
-	x.clock.step(6 * time.Second)
+	x.clock.Step(6 * time.Second)
 	x.step()
 	require.ElementsMatch(t, first, idsOf(x.broker.take()), "at least once, under one id")
 }
@@ -441,9 +442,9 @@ func TestARefusedMarkIsLoud(t *testing.T) {
 	second := &broker{}
 	other := x.newRelay(second)
 	x.broker.script = func(sent) transport.Receipt {
-		x.clock.step(time.Minute) // this relay sleeps
+		x.clock.Step(time.Minute) // this relay sleeps
 		require.NoError(t, other.Step(context.Background()).Err())
-		x.clock.step(6 * time.Second)
+		x.clock.Step(6 * time.Second)
 		require.NoError(t, other.Step(context.Background()).Err())
 		return transport.Accepted("")
 	}
@@ -470,7 +471,7 @@ func TestAMarkNeedsALiveClaim(t *testing.T) {
 		x := newOffice(t)
 		x.plan(1)
 		x.broker.script = func(sent) transport.Receipt {
-			x.clock.step(c.takes)
+			x.clock.Step(c.takes)
 			return transport.Accepted("")
 		}
 		r := x.relay.Step(context.Background())
@@ -481,7 +482,7 @@ func TestAMarkNeedsALiveClaim(t *testing.T) {
 
 // M-3, O-7, REC-2, SC-016, SC-042, HC-18: of several processes each due wakeup is claimed by one and published once.
 func TestSeveralRelaysPublishEachWakeupOnce(t *testing.T) {
-	clock := &stepping{t: start}
+	clock := enginetest.NewClock(start)
 	a := openOffice(t, options{shared: true, clock: clock, knobs: towline.Knobs{RelayBatch: 3}})
 	b := openOffice(t, options{path: a.o.path, shared: true, clock: clock, knobs: towline.Knobs{RelayBatch: 3},
 		entropy: 9, unverified: true})
@@ -525,7 +526,7 @@ func TestAPostSyncIsMarkedBeforeItIsPublished(t *testing.T) {
 	other := x.newRelay(x.broker)
 	x.unchanged(func() {
 		for range 10 {
-			x.clock.step(time.Hour)
+			x.clock.Step(time.Hour)
 			x.pass()
 			require.NoError(t, other.Pass(context.Background()).Err())
 		}
@@ -568,7 +569,7 @@ func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 			held := 0
 			x.unchanged(func() {
 				for range 10 {
-					x.clock.step(time.Hour)
+					x.clock.Step(time.Hour)
 					held = x.pass().Held
 				}
 			})
@@ -584,7 +585,7 @@ func TestAMarkedPublishThatIsTooLateIsNotSent(t *testing.T) {
 	x := openOffice(t, options{targets: []string{"first", "second", "third"}})
 	run := x.ended()
 	x.broker.script = func(sent) transport.Receipt {
-		x.clock.step(30 * time.Second)
+		x.clock.Step(30 * time.Second)
 		return transport.Accepted("")
 	}
 	x.step()
@@ -604,7 +605,7 @@ func TestALateOutcomeIsCounted(t *testing.T) {
 	run := x.ended()
 	other := x.newRelay(x.broker)
 	x.broker.script = func(sent) transport.Receipt {
-		x.clock.step(time.Minute)
+		x.clock.Step(time.Minute)
 		r := other.Step(context.Background())
 		require.NoError(t, r.Err())
 		require.Equal(t, 1, r.Unknown)
@@ -687,7 +688,7 @@ func TestTheOldestIsClaimedFirst(t *testing.T) {
 	var want []string
 	for range 5 {
 		want = append(want, x.plan(1).Run.String()+".dispatch_sync_run.1")
-		x.clock.step(time.Second)
+		x.clock.Step(time.Second)
 	}
 	x.step()
 	require.Equal(t, want, idsOf(x.broker.take()))
