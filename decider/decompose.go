@@ -2,7 +2,6 @@ package decider
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -58,27 +57,20 @@ type PlanInput struct {
 	Covered func(source, dataset string) []Period
 }
 
-// PlanTooLargeError says that a request would make more units than a run may hold (P-4). Nothing was written.
-type PlanTooLargeError struct {
-	Units int // at least so many; counting stops early on a range without end
-	Limit int
-}
-
-func (e *PlanTooLargeError) Error() string {
-	return fmt.Sprintf("plan too large: at least %d units, a run may hold %d: choose fewer sources or datasets, or split the time range", e.Units, e.Limit)
-}
-
-// Decompose turns a request into units: source × dataset × window, in the order of P-2.
+// Decompose turns a request into units: source × dataset × window, in the order of P-2. A plan that is too large is
+// refused as soon as that shows: by arithmetic before anything is read, or else at the first window too many.
 func Decompose(in PlanInput) ([]events.UnitPlanned, error) {
+	if n := in.atLeast(); n > in.MaxUnits {
+		return nil, &PlanTooLargeError{Units: n, Limit: in.MaxUnits}
+	}
 	sources := slices.Sorted(slices.Values(in.Sources))
 	datasets := slices.SortedFunc(slices.Values(in.Datasets), func(a, b Dataset) int { return cmp.Compare(a.Name, b.Name) })
 	var units []events.UnitPlanned
-	count := 0
 	for _, source := range sources {
 		for _, d := range datasets {
 			periods := in.periods(source, d)
-			if count += len(periods); count > in.MaxUnits {
-				continue // counted for the message; more units than a run may hold are never built
+			if n := len(units) + len(periods); n > in.MaxUnits {
+				return nil, &PlanTooLargeError{Units: n, Limit: in.MaxUnits}
 			}
 			for _, p := range periods {
 				units = append(units, events.UnitPlanned{
@@ -89,9 +81,6 @@ func Decompose(in PlanInput) ([]events.UnitPlanned, error) {
 				})
 			}
 		}
-	}
-	if count > in.MaxUnits {
-		return nil, &PlanTooLargeError{Units: count, Limit: in.MaxUnits}
 	}
 	return units, nil
 }
@@ -177,16 +166,23 @@ func remembered(c events.Calendar, covered []Period) []Period {
 	return out
 }
 
-// enumerated are the periods of a dataset that no provider lists: those that the request touches, the last being the
-// open one. An end that was asked for is exclusive.
-func (in PlanInput) enumerated(d Dataset) []Period {
-	from, last := in.Now.Add(-d.depth(in.Knobs)), in.Now
+// touched is the first and the last instant that a request asks for of a dataset with a calendar. An end that was asked
+// for is exclusive.
+func (in PlanInput) touched(d Dataset) (from, last time.Time) {
+	from, last = in.Now.Add(-d.depth(in.Knobs)), in.Now
 	switch {
 	case in.Mode == events.Backfill:
 		from, last = in.Since, in.Before.Add(-time.Microsecond)
 	case endOf(in.Now, in.Before).Before(in.Now):
 		last = in.Before.Add(-time.Microsecond)
 	}
+	return from, last
+}
+
+// enumerated are the periods of a dataset that no provider lists: those that the request touches, the last being the
+// open one.
+func (in PlanInput) enumerated(d Dataset) []Period {
+	from, last := in.touched(d)
 	var out []Period
 	for w := PeriodAt(d.Calendar, from); !w.From.After(last) && len(out) <= in.MaxUnits; w = PeriodAt(d.Calendar, w.To) {
 		out = append(out, Period{Window: w})

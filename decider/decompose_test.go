@@ -2,7 +2,6 @@ package decider
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -126,23 +125,6 @@ func TestAThousandUnitsAreAcceptedAndOneMoreIsNot(t *testing.T) {
 	require.ErrorAs(t, err, &tooLarge)
 	require.Equal(t, PlanTooLargeError{Units: 1001, Limit: 1000}, *tooLarge)
 	require.ErrorContains(t, err, "at least 1001 units, a run may hold 1000")
-}
-
-// P-4: the count is over all sources and datasets, and a request without end is refused without being built.
-func TestAHopelessRequestIsRefusedWithoutBeingBuilt(t *testing.T) {
-	in := input()
-	for i := range 20 {
-		in.Datasets = append(in.Datasets, Dataset{Name: fmt.Sprint(i), Calendar: events.Day})
-		in.Sources = append(in.Sources, fmt.Sprint(i))
-	}
-	in.Mode, in.Since, in.Before = events.Backfill, date(1, 1, 2), date(9999, 1, 1)
-	held := testing.AllocsPerRun(1, func() {
-		var tooLarge *PlanTooLargeError
-		_, err := Decompose(in)
-		require.ErrorAs(t, err, &tooLarge)
-		require.Equal(t, 21*20*1001, tooLarge.Units)
-	})
-	require.Less(t, held, 50_000.0)
 }
 
 // period is a listed month.

@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // StartPost takes the post_sync effect of one target, once in the life of the run (HP-2). A second message for it
 // finds it taken: no events, and the caller must not run the effect.
@@ -17,7 +21,7 @@ func (StartPost) Fresh() bool               { return false }
 
 func (c StartPost) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Run)
-	if !r.Status.Terminal() || !c.Marked || !contains(r.Plan.Policy.Targets, c.Target) {
+	if !r.Status.Terminal() || !c.Marked || !slices.Contains(r.Plan.Policy.Targets, c.Target) {
 		return nil, &Rejection{Command: c.Name(), Reason: "unexpected: its run has not ended, its wakeup was not marked, or its target is none of the run's", Err: ErrInvalid}
 	}
 	if _, taken := r.Post(c.Target); taken {

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,5 +121,5 @@ func impurities(t testing.TB, fset *token.FileSet, path string, files []*ast.Fil
 }
 
 func isOneOf(names, name string) bool {
-	return contains(strings.Fields(names), name)
+	return slices.Contains(strings.Fields(names), name)
 }

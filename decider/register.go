@@ -257,18 +257,9 @@ func (r Register) outcomesSettled() Register {
 	}
 	r.Status, r.Claim = RegisterIdle, Claim{}
 	for _, o := range r.Outcomes {
-		if o.Outcome == events.Unknown && !contains(r.Resolved, o.Target) {
+		if o.Outcome == events.Unknown && !slices.Contains(r.Resolved, o.Target) {
 			r.Status = RegisterUnresolved
 		}
 	}
 	return r
-}
-
-func contains[T comparable](list []T, x T) bool {
-	for _, y := range list {
-		if y == x {
-			return true
-		}
-	}
-	return false
 }

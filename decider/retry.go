@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // PolicyFor returns the retry policy under which a unit may be tried again after a cause (RW-3). Every condition is a
 // line of its own, and each alone can make the unit ineligible. The run is open and the count is below the maximum
@@ -17,7 +21,7 @@ func PolicyFor(policies []events.RetryPolicy, u events.UnitPlanned, cause events
 // Eligible is RW-3 without the count.
 func Eligible(p events.RetryPolicy, u events.UnitPlanned, cause events.Category) bool {
 	return p.Provider == u.Provider &&
-		contains(p.Modes, u.Mode) &&
+		slices.Contains(p.Modes, u.Mode) &&
 		within(u.Datasets(), p.Family) &&
 		len(u.Surfaces) > 0 &&
 		within(u.Surfaces, p.Surfaces) &&
@@ -29,13 +33,13 @@ func retriesOn(p events.RetryPolicy, cause events.Category) bool {
 	if len(p.RetryOn) == 0 {
 		return cause == events.ExpiredLease
 	}
-	return contains(p.RetryOn, cause)
+	return slices.Contains(p.RetryOn, cause)
 }
 
 // within reports that every element of list is in set.
 func within(list, set []string) bool {
 	for _, x := range list {
-		if !contains(set, x) {
+		if !slices.Contains(set, x) {
 			return false
 		}
 	}

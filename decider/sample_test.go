@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,7 +101,7 @@ func samples() []sample {
 func commandTypes() []reflect.Type {
 	var types []reflect.Type
 	for _, s := range samples() {
-		if t := reflect.TypeOf(s.command); !contains(types, t) {
+		if t := reflect.TypeOf(s.command); !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}

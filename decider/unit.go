@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // Unit is the fold of a unit stream.
 //
@@ -179,7 +183,7 @@ func (u Unit) settled(at events.Micros, s events.UnitStatus, t events.Token, o O
 
 // accepted reports that this very settle ended its attempt.
 func (u Unit) accepted(attempt int, t events.Token, o Outcome) bool {
-	return t != "" && contains(u.Settled, Settlement{Attempt: attempt, Token: t, Outcome: o})
+	return t != "" && slices.Contains(u.Settled, Settlement{Attempt: attempt, Token: t, Outcome: o})
 }
 
 func (u Unit) retried(at events.Micros, e events.UnitRetryScheduled) Unit {

@@ -1,10 +1,6 @@
 package decider
 
-import (
-	"strconv"
-
-	"github.com/towline-dev/towline/events"
-)
+import "github.com/towline-dev/towline/events"
 
 // ClaimUnit asks for the only live lease of a dispatching unit (U-5). Any message for the unit may start it; every
 // duplicate ends here, as not claimable.
@@ -48,12 +44,4 @@ func (c ClaimUnit) decide(s State) ([]events.Event, *Rejection) {
 		Attempt: u.Attempt + 1, Token: c.Token, Remote: c.Remote, Worker: c.Worker,
 		LeaseEndsAt: ends, LeaseExpiresAt: min(c.At.Add(c.Lease), ends),
 	}}, nil
-}
-
-func plural(n int, noun string) string {
-	s := strconv.Itoa(n) + " " + noun
-	if n != 1 {
-		s += "s"
-	}
-	return s
 }

@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"strconv"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // DispatchUnit gives a unit a slot (U-2, U-3, U-4). Which units get one is Choose's to say; this rule says whether the
 // unit is in a state for it.
@@ -68,7 +72,7 @@ func (c FailNeverStarted) decide(s State) ([]events.Event, *Rejection) {
 	}
 	return []events.Event{events.UnitFailed{
 		Attempt: u.Attempt, Category: events.NeverStarted, By: events.ByDispatch, Retries: u.Retries(),
-		Text: "dispatched " + plural(u.AttemptDispatches, "time") + " since " + u.FirstDispatchedAt.String() + ", never claimed",
+		Text: "no claim in " + strconv.Itoa(u.AttemptDispatches) + " dispatches since " + u.FirstDispatchedAt.String(),
 	}}, nil
 }
 

@@ -107,7 +107,7 @@ func neverStarted(after events.Span) FailNeverStarted {
 func TestAUnitThatNobodyEverClaimedIsGivenUp(t *testing.T) {
 	require.Equal(t, []events.Event{events.UnitFailed{
 		Category: events.NeverStarted, By: events.ByDispatch,
-		Text: "dispatched 3 times since 2026-03-02T08:00:00.000000Z, never claimed",
+		Text: "no claim in 3 dispatches since 2026-03-02T08:00:00.000000Z",
 	}}, decide(t, givenUnit(neverClaimed()...), neverStarted(24*hour)))
 }
 

@@ -1,6 +1,10 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // late answers a settle that does not hold its lease (U-19): nothing changes, the refusal is recorded once per
 // attempt, and the worker learns that it lost. Repeating the accepted settle of an attempt is no late result; it
@@ -13,7 +17,7 @@ func (u Unit) late(command string, attempt int, t events.Token, o Outcome, reaso
 	// A stranger with a guessed token must not use up the one record of a worker that is still at work.
 	claimed := attempt >= 1 && attempt <= u.Attempt
 	atWork := attempt == u.Attempt && u.Status == events.UnitIsRunning && u.Lease.Token != t
-	if !claimed || atWork || contains(u.Late, attempt) {
+	if !claimed || atWork || slices.Contains(u.Late, attempt) {
 		return nil, lost
 	}
 	return []events.Event{events.UnitLateResult{

@@ -20,6 +20,6 @@ func (c FailReference) decide(s State) ([]events.Event, *Rejection) {
 	}
 	return []events.Event{events.UnitFailed{
 		Category: events.ReferenceFailed, By: events.ByReference,
-		Text: "reference unit " + c.Reference.String() + " of the same source has failed",
+		Text: "reference unit " + c.Reference.String() + " of its source failed",
 	}}, nil
 }

@@ -15,7 +15,7 @@ func TestAWaitingWorkItemFailsWithItsReference(t *testing.T) {
 	c := FailReference{Unit: theUnit, RunOpen: true, Reference: theReference}
 	require.Equal(t, []events.Event{events.UnitFailed{
 		Category: events.ReferenceFailed, By: events.ByReference,
-		Text: "reference unit " + theReference.String() + " of the same source has failed",
+		Text: "reference unit " + theReference.String() + " of its source failed",
 	}}, decide(t, givenUnit(at(0, thePlan)), c))
 }
 

@@ -5,6 +5,12 @@ import "github.com/towline-dev/towline/events"
 // MaxHandBacks in a row end a unit: a unit that never fits into the time it gets must be seen (U-16).
 const MaxHandBacks = 10
 
+const lastHandBack = "handed back 10 times in a row: "
+
+// HandBackRoom is by how many bytes the text of a unit that ends so is longer than the reason of its last hand-back. The
+// caller cuts every reason to error.max_bytes less this room, since rules cut no text (E-3).
+const HandBackRoom = len(lastHandBack)
+
 // HandBackUnit gives a unit back without using up a retry (U-16): its provider stopped cleanly. It is due at once the
 // first time; later the wait grows, so that no unit is handed around in a hot loop.
 type HandBackUnit struct {
@@ -13,7 +19,7 @@ type HandBackUnit struct {
 	RunOpen bool
 	Attempt int
 	Token   events.Token
-	Reason  string
+	Reason  string // with HandBackRoom to spare
 	Backoff Backoff
 }
 
@@ -33,7 +39,7 @@ func (c HandBackUnit) decide(s State) ([]events.Event, *Rejection) {
 	if n >= MaxHandBacks {
 		return []events.Event{events.UnitFailed{
 			Attempt: c.Attempt, Token: c.Token, Category: events.ProviderError, By: events.ByWorker, Retries: u.Retries(),
-			Text: "handed back " + plural(n, "time") + " in a row: " + c.Reason,
+			Text: lastHandBack + c.Reason,
 		}}, nil
 	}
 	at := c.At

@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,34 @@ func TestHandBacksInARowWaitLongerAndEnd(t *testing.T) {
 		require.GreaterOrEqual(t, wait, least, "hand-back %d", n)
 		require.LessOrEqual(t, wait, least+least/10, "hand-back %d", n)
 	}
+}
+
+// E-3: what a rule says in its own words fits into the smallest error.max_bytes, and what it adds to a reason into the
+// room that it asks for. Rules cut no text.
+func TestWhatRulesSayIsBounded(t *testing.T) {
+	const smallest = 64 // error.max_bytes
+	tried := givenUnit(neverClaimed()...)
+	tried.AttemptDispatches = 9_999_999
+	nineTimes := givenUnit(running()...)
+	nineTimes.HandBacks = MaxHandBacks - 1
+	last := handBack(second)
+	last.Reason = strings.Repeat("x", smallest-HandBackRoom)
+	orphan := expire(0)
+	orphan.NodeGone = true
+	for _, tt := range []struct {
+		given   Unit
+		command Command
+	}{
+		{tried, neverStarted(24 * hour)},
+		{nineTimes, last},
+		{givenUnit(running()...), expire(lease)},
+		{givenUnit(running()...), orphan},
+		{givenUnit(at(0, thePlan)), FailReference{Unit: theUnit, RunOpen: true, Reference: theReference}},
+	} {
+		got := decide(t, tt.given, tt.command)
+		require.LessOrEqual(t, len(got[len(got)-1].(events.UnitFailed).Text), smallest, "%s", tt.command.Name())
+	}
+	require.LessOrEqual(t, len(events.LateResultText), smallest)
 }
 
 // U-16: a row is broken by any other settle.

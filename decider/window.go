@@ -51,14 +51,10 @@ func backfill(d Dataset, since, before time.Time, k WindowKnobs, limit int) []ev
 	if d.Snapshot {
 		return nonEmpty(events.NewWindow(time.Time{}, before))
 	}
-	chunk := k.Chunk
-	if len(d.Members) > 0 {
-		chunk = k.ChunkWorkItem
-	}
-	whole := events.NewWindow(since, before)
+	whole, chunk := events.NewWindow(since, before), chunkOf(d, k)
 	var out []events.Window
 	for from := whole.From; from.Before(whole.To) && len(out) <= limit; {
-		to := from.Add(max(chunk, day)).Truncate(day)
+		to := from.Add(chunk).Truncate(day)
 		if to.After(whole.To) {
 			to = whole.To
 		}
@@ -66,6 +62,14 @@ func backfill(d Dataset, since, before time.Time, k WindowKnobs, limit int) []ev
 		from = to
 	}
 	return out
+}
+
+// chunkOf is the length of a piece of a backfill, at least a day.
+func chunkOf(d Dataset, k WindowKnobs) time.Duration {
+	if len(d.Members) > 0 {
+		return max(k.ChunkWorkItem, day)
+	}
+	return max(k.Chunk, day)
 }
 
 // fullResync is W-4.

@@ -25,8 +25,9 @@ type Committer interface {
 	Transact(fn func(Tx) error) error
 	// Appended reports that an event would be written by Commit.
 	Appended() bool
-	// Commit ends the commit and makes it durable. After an error nothing of it is kept. A *ConflictError says that a
-	// stream was not where a transaction believed it to be, and that this showed only now.
+	// Commit ends the commit and makes it durable. After an error nothing of it is kept. Two errors are the fault of one
+	// transaction, which is not known here: a *ConflictError, when a stream was not where it believed it to be and this
+	// showed only now, and one that wraps ErrRolledBack.
 	Commit() error
 	// Rollback ends the commit without a trace.
 	Rollback()
@@ -143,7 +144,7 @@ func (b *Batcher) Commit() {
 	group := b.take()
 	defer b.abandon(group)
 	if err == nil {
-		if err = b.attempt(group); len(group) > 1 && isConflict(err) {
+		if err = b.attempt(group); len(group) > 1 && isFaultOfOne(err) {
 			b.oneByOne(group)
 			return
 		}
@@ -155,7 +156,7 @@ func (b *Batcher) Commit() {
 	}
 }
 
-// oneByOne gives each transaction of a group that met a conflict a commit of its own, so that only the guilty one
+// oneByOne gives each transaction of a group that one of them spoiled a commit of its own, so that only the guilty one
 // fails. All of them run again: what any of them saw of the void commit has never happened.
 func (b *Batcher) oneByOne(group []*Request) {
 	for i, r := range group {
@@ -260,7 +261,7 @@ func (b *Batcher) abandon(group []*Request) {
 	b.group = group[:0]
 }
 
-func isConflict(err error) bool {
-	_, ok := errors.AsType[*ConflictError](err)
-	return ok
+func isFaultOfOne(err error) bool {
+	_, conflict := errors.AsType[*ConflictError](err)
+	return conflict || errors.Is(err, ErrRolledBack)
 }

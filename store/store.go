@@ -20,10 +20,14 @@ type Store interface {
 	// or nothing: an error from fn undoes fn and nobody else. When Write returns nil, fn is on disk (DUR-1).
 	//
 	// fn must not block, call a port, start a goroutine or keep Tx. It may run twice, so it must have no effects
-	// outside Tx but for caches that Hooks.OnVoid empties. ctx bounds the wait in the queue, never the work: a caller
-	// that leaves early gets ctx's error and may find its transaction committed (L-11).
+	// outside Tx but for caches that Hooks.OnVoid empties.
 	//
-	// Errors: what fn returned; a *ConflictError; an error that wraps ErrUnavailable when the store cannot write now.
+	// ctx bounds the wait in the queue, never the work: once the writer has taken the transaction, Write stays for its
+	// result, whatever ctx does. So ctx's error always means that fn did not run and never will (L-11). The relay rests
+	// on it: a post_sync whose mark might be on disk could neither be published nor be marked again (O-12).
+	//
+	// Errors: what fn returned; ctx's error; a *ConflictError; ErrClosed; one that wraps ErrUnavailable when the store
+	// cannot write now, ErrMoved, or ErrRolledBack. Nothing of fn is kept after any of them.
 	// A panic of fn is raised again in the caller, after its transaction was undone.
 	Write(ctx context.Context, fn func(Tx) error) error
 	// Read runs fn on one snapshot, for a bounded time. It never blocks the writer (DUR-4).
@@ -36,8 +40,11 @@ type Store interface {
 	Close() error
 }
 
-// Hooks are the two moments of a commit that an engine with caches must see.
+// Hooks are what an engine ties to its store: its clock, and the two moments of a commit that its caches must see.
 type Hooks struct {
+	// Now is the clock of all transactions from here on, so that a store and its engine cannot have two of them
+	// (CLK-1). nil: the store keeps its own. It is called by the goroutine that writes.
+	Now func() events.Micros
 	// BeforeCommit runs as the last transaction of every commit that appended an event.
 	BeforeCommit func(Tx) error
 	// OnVoid runs after a commit failed as a whole, before any of its callers is answered.
@@ -72,7 +79,8 @@ type Reader interface {
 // Tx is one transaction. It has no context: what it does is short and is not interrupted.
 type Tx interface {
 	ReadTx
-	// Now is the one time of the transaction, never before the newest event (CLK-1, CLK-2).
+	// Now is the one time of the transaction, never before the newest event (CLK-1). That it does not stand still when
+	// a wall clock is set back is the business of the clock (CLK-2).
 	Now() events.Micros
 	// Append adds events to a stream whose version the caller believes to be expected; 0 means that the stream is
 	// empty. A wrong belief is a *ConflictError, now or at the commit, and appends nothing of this transaction.
@@ -99,6 +107,12 @@ var (
 	// ErrUnavailable: the store cannot write now (disk full, locked by another program, closed device). Nothing of the
 	// transaction is kept; the same call may succeed later.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrRolledBack: a statement of this transaction ended the whole commit, as INSERT OR ROLLBACK and RAISE(ROLLBACK)
+	// do. Nothing of the transaction is kept, and the others of its commit are not touched (L-9).
+	ErrRolledBack = errors.New("a statement rolled the commit back")
+	// ErrMoved: the file of the store was deleted, moved or replaced while it was open. What is written now would be lost,
+	// so nothing is acknowledged any more. Stop the process, and put the file back before the next start.
+	ErrMoved = errors.New("the store's file is no longer where it was opened")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
 	// ErrLocked: another process holds the store, in a mode that excludes this one (N-2).

@@ -133,6 +133,42 @@ func TestTraitsDecideTheOutcome(t *testing.T) {
 	}
 }
 
+// O-10, O-12: an outcome that is there counts more than a deadline that has passed at the same moment. A post_sync whose
+// accepted publish was called unknown would stay unresolved for ever.
+func TestAnOutcomeAtTheDeadlineCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 50 { // of several cases that are ready, select takes any
+			ctx := &lateContext{Context: t.Context()}
+			f := transport.FromWatermill("test", &publisher{}, transport.Traits{NilMeansStored: true})
+			require.Equal(t, events.Accepted, f.Send(ctx, "topic", message.NewMessage("id", nil)).Outcome)
+			require.Error(t, ctx.Err())
+		}
+	})
+}
+
+// lateContext ends when somebody begins to wait for it, and not before every other goroutine of the bubble has come to
+// rest: a publish has ended then.
+type lateContext struct {
+	context.Context
+	ended chan struct{}
+}
+
+func (c *lateContext) Done() <-chan struct{} {
+	synctest.Wait()
+	if c.ended == nil {
+		c.ended = make(chan struct{})
+		close(c.ended)
+	}
+	return c.ended
+}
+
+func (c *lateContext) Err() error {
+	if c.ended == nil {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
 // O-15, SC-030: a payload that is too large is refused for ever, before the broker sees it; one at the limit is not.
 func TestATooLargePayloadIsRefusedForEver(t *testing.T) {
 	p := &publisher{}

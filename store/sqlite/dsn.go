@@ -22,10 +22,11 @@ type dsn struct {
 }
 
 // writer is for connections that write. A transaction takes the write lock when it begins: one that upgrades later
-// may be refused at once (SQLITE_BUSY_SNAPSHOT), however long the timeout.
+// may be refused at once (SQLITE_BUSY_SNAPSHOT), however long the timeout. With recursive triggers a REPLACE meets those
+// that keep the log append-only (L-1); without, it would delete the old row past them.
 func (d dsn) writer() string {
 	return d.build("rw", "_txlock=immediate", d.pragma("journal_mode", d.journal), d.pragma("synchronous", d.synchronous),
-		d.pragma("fullfsync", 1), d.pragma("checkpoint_fullfsync", 1), d.pragma("foreign_keys", 1),
+		d.pragma("fullfsync", 1), d.pragma("checkpoint_fullfsync", 1), d.pragma("foreign_keys", 1), d.pragma("recursive_triggers", 1),
 		d.pragma("wal_autocheckpoint", checkpointPages), d.pragma("journal_size_limit", walKeep))
 }
 

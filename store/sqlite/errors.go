@@ -35,8 +35,9 @@ func isTaken(err error) bool {
 	return false
 }
 
-// isHarmless says that SQLite undid the statement that failed and nothing else. After any other failure the whole
-// transaction may be gone, and the next statement would run outside of one.
+// isHarmless says that SQLite undid the statement that failed and nothing else, unless the statement itself asked for
+// more (tx.fault). After any other failure the whole transaction may be gone, and the next statement would run outside
+// of one.
 func isHarmless(err error) bool {
 	switch code(err) & 0xff {
 	case 0, lib.SQLITE_CONSTRAINT, lib.SQLITE_ERROR, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE, lib.SQLITE_AUTH:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +50,7 @@ func lockForLife(path string, shared bool) (*lock, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", l.f.Name(), err), l.release())
 	case !ok:
 		defer l.release()
-		return nil, fmt.Errorf("%w: %s is in use%s: stop the other process, or open the store in shared mode in both", store.ErrLocked, path, l.holder())
+		return nil, fmt.Errorf("%w: %s is in use%s", store.ErrLocked, path, l.holder())
 	}
 	l.sign(shared)
 	return l, nil
@@ -124,11 +125,23 @@ func (l *lock) sign(shared bool) {
 
 func (l *lock) holder() string {
 	const most = 32
+	const fix = ": stop the other process, or open the store in shared mode in both"
 	b, err := io.ReadAll(io.LimitReader(l.f, most))
 	if err != nil || len(b) == 0 {
-		return ""
+		return fix
 	}
-	return " by process " + strings.TrimSpace(string(b))
+	if pid := strings.TrimSpace(string(b)); pid != strconv.Itoa(os.Getpid()) {
+		return " by process " + pid + fix
+	}
+	return " by this process, which has it open already"
+}
+
+// links is how many names a file has.
+func links(info os.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Nlink) //nolint:unconvert // its type is another one on each system
+	}
+	return 1
 }
 
 func (l *lock) release() error { return l.f.Close() }

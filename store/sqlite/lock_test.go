@@ -58,7 +58,7 @@ func TestOneProcessOpensAStoreOnce(t *testing.T) {
 		for _, o := range []Options{{}, {Shared: true}} {
 			_, err := Open(context.Background(), name, o)
 			require.ErrorIs(t, err, store.ErrLocked)
-			require.ErrorContains(t, err, "by process")
+			require.ErrorContains(t, err, "by this process")
 		}
 	}
 	require.NoError(t, s.Write(context.Background(), appendTo(unit(1), 0, renewed(1))), "the attempts cost it nothing")

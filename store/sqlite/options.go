@@ -12,7 +12,9 @@ import (
 type Options struct {
 	// Shared lets several processes of this host use the store at once. False: this process alone (N-2).
 	Shared bool
-	// Now is the clock, read once per transaction by the goroutine that writes. nil: the wall clock.
+	// Now is the clock until an engine attaches itself, whose clock then is the one of the store, too. It is read once per
+	// transaction by the goroutine that writes. nil: the wall clock, which is good for a store without an engine: nothing
+	// in it waits for the time to pass.
 	Now func() events.Micros
 	// Synchronous is full or normal, in any case. Empty: full. With normal the last commits may be lost when the power
 	// fails, and the promises that rest on them (DUR-2).

@@ -30,6 +30,7 @@ type session struct {
 	queries     *statements[*sql.Stmt]
 	values      []driver.NamedValue // of the statement that runs, kept for their capacity
 	ran         int64               // statements, since the owner last looked
+	rolledBack  bool                // a transaction was rolled back as a whole, whoever asked for it; its owner resets it
 }
 
 func openSession(ctx context.Context, name string, busyTimeout int) (_ *session, err error) {
@@ -50,6 +51,7 @@ func openSession(ctx context.Context, name string, busyTimeout int) (_ *session,
 		return nil, classify(err)
 	}
 	return s, s.conn.Raw(func(c any) error {
+		c.(modernc.HookRegisterer).RegisterRollbackHook(func() { s.rolledBack = true })
 		return c.(modernc.AuthorizerRegisterer).RegisterAuthorizer(s.guard.authorize)
 	})
 }

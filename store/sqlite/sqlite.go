@@ -73,6 +73,9 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, err
 	}
+	if err := checkFile(path); err != nil {
+		return nil, err
+	}
 	d := dsn{path: path, synchronous: o.Synchronous, busyTimeout: o.busyTimeout}
 	if d.journal, err = journalFor(path, o); err != nil {
 		return nil, err
@@ -133,6 +136,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		open:  func() (*session, error) { return openWriter(d) },
 		clock: o.Now,
 		wal:   walBound{bytes: o.walBytes},
+		place: place{path: s.path, wal: d.journal == "wal"},
 	}
 	if o.Shared {
 		s.writer.turn = &turn{path: s.path, limit: time.Duration(o.busyTimeout) * time.Millisecond}
@@ -218,6 +222,9 @@ func resolve(path string) (string, error) {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%s: its folder is missing: make it first", path)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
@@ -240,8 +247,13 @@ func journalFor(path string, o Options) (string, error) {
 	return "delete", nil
 }
 
-// Attach sets the hooks. It is called once, before the first Write.
-func (s *Store) Attach(h store.Hooks) { s.queue.Attach(h) }
+// Attach sets the hooks, and the clock if they have one. It is called once, before the first Write.
+func (s *Store) Attach(h store.Hooks) {
+	if h.Now != nil {
+		s.writer.clock = h.Now
+	}
+	s.queue.Attach(h)
+}
 
 // Write runs fn as one transaction. ctx bounds the wait until the writer takes it; from then on Write stays for the
 // result, whatever ctx does, so ctx's error means that nothing has happened.

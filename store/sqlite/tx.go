@@ -184,10 +184,16 @@ func (t *tx) usable() error {
 	return t.w.lost
 }
 
-// fault says what was being done. After some errors SQLite may have rolled back; they end the whole commit.
+// fault says what was being done. After some errors SQLite may have rolled back, and INSERT OR ROLLBACK and
+// RAISE(ROLLBACK) make it do so at an error that looks harmless: they end the whole commit.
 func (t *tx) fault(err error, format string, args ...any) error {
 	err = doing(err, format, args...)
-	if !isHarmless(err) {
+	switch {
+	case err == nil:
+	case !isHarmless(err):
+		t.w.lose(err)
+	case t.w.s.rolledBack:
+		err = fmt.Errorf("%w: %w", store.ErrRolledBack, err)
 		t.w.lose(err)
 	}
 	return err

@@ -33,6 +33,7 @@ type writer struct {
 	lost     error // why this commit cannot end well
 	args     []any // of the inserts
 	wal      walBound
+	place    place
 	stats    counters
 }
 
@@ -51,6 +52,9 @@ func (w *writer) query(scan func(store.Row) error, query string, args ...any) er
 
 // Begin takes the write lock of the file, for which it waits up to busyTimeout.
 func (w *writer) Begin() error {
+	if w.place.gone != nil {
+		return w.place.gone
+	}
 	if w.s == nil {
 		s, err := w.open()
 		if err != nil {
@@ -69,10 +73,15 @@ func (w *writer) Begin() error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	w.s.rolledBack = false
 	h, err := querier(w.query).head()
 	if err != nil {
 		w.Rollback()
 		return fmt.Errorf("read the head of the log: %w", err)
+	}
+	if err := w.place.opened(); err != nil {
+		w.Rollback()
+		return err
 	}
 	if h != w.stored {
 		w.versions.forget()
@@ -161,6 +170,8 @@ func (w *writer) Commit() error {
 	if w.lost == nil {
 		if err := w.s.exec("COMMIT"); err != nil {
 			w.lost = fmt.Errorf("commit: %w", err)
+		} else {
+			w.lost = w.place.check()
 		}
 	}
 	if err := w.lost; err != nil {
@@ -200,6 +211,7 @@ func (w *writer) Rollback() {
 func (w *writer) discard() {
 	_ = w.s.close() // there is nothing more to be lost with it
 	w.s = nil
+	w.place.seen = false
 }
 
 // head is the newest event of the log as the current transaction sees it.

@@ -181,6 +181,26 @@ func testVoidFanOut(t *testing.T, open opener) {
 	requireDense(t, log)
 }
 
+// CLK-1: an engine that attaches itself brings its clock, and the store has no other from then on.
+func testHookClock(t *testing.T, open opener) {
+	s := open.at(t, Options{Dir: t.TempDir(), Now: func() events.Micros { return 1_000 }})
+	engine := events.Micros(5_000)
+	s.Attach(store.Hooks{Now: func() events.Micros { return engine }})
+	for range 3 {
+		engine++
+		write(t, s, func(tx store.Tx) error {
+			require.Equal(t, engine, tx.Now())
+			return nil
+		})
+	}
+	plain := open.at(t, Options{Dir: t.TempDir(), Now: func() events.Micros { return 1_000 }})
+	plain.Attach(store.Hooks{OnVoid: func() {}})
+	write(t, plain, func(tx store.Tx) error {
+		require.EqualValues(t, 1_000, tx.Now(), "hooks without a clock leave the store its own")
+		return nil
+	})
+}
+
 // A bug in the hook is nobody's and so everybody's: no caller may take its transaction for done.
 func testHookPanic(t *testing.T, open opener) {
 	s := open.fresh(t)

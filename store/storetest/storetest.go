@@ -61,11 +61,13 @@ func Run(t *testing.T, open func(t *testing.T, o Options) store.Store) {
 		{"many writers with one expectation lose nothing", testExpectationRace},
 
 		{"a caller may leave the queue", testCancelQueued},
-		{"a caller that leaves early leaves a whole transaction", testCancelRunning},
+		{"a transaction that runs is waited for", testCancelRunning},
+		{"a context's error means that nothing was written", testCancelAnywhere},
 		{"a context that has ended writes nothing", testCancelBefore},
 
 		{"the hook sees the whole commit and is part of it", testBeforeCommit},
 		{"a commit without events has no hook", testNoHook},
+		{"the clock of an engine is that of its store", testHookClock},
 		{"a failed commit is void as a whole", testVoid},
 		{"a failed commit of a fan-out is void as a whole", testVoidFanOut},
 		{"a panic of the hook reaches every caller", testHookPanic},

@@ -59,8 +59,42 @@ type delivery struct {
 	tries int
 }
 
-// queue is one topic: a channel is a bounded queue already.
-type queue struct{ ch chan delivery }
+// queue is one topic: a channel is a bounded queue already. open counts its messages that are not settled, wherever they
+// are.
+type queue struct {
+	ch chan delivery
+
+	mu   sync.Mutex
+	open int
+	idle chan struct{} // closed when open falls to 0
+}
+
+func (q *queue) opened() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open == 0 {
+		q.idle = make(chan struct{})
+	}
+	q.open++
+}
+
+func (q *queue) settled() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open--; q.open == 0 {
+		close(q.idle)
+	}
+}
+
+// busy is nil if every message is settled, else a channel that is closed when they are.
+func (q *queue) busy() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open == 0 {
+		return nil
+	}
+	return q.idle
+}
 
 func (b *Bus) queue(topic string) *queue {
 	b.mu.Lock()
@@ -90,14 +124,33 @@ func (b *Bus) Send(ctx context.Context, topic string, m *message.Message) transp
 		return transport.NotBegun(context.Cause(ctx))
 	default:
 	}
+	q.opened()
 	select {
 	case q.ch <- d:
 		return transport.Accepted("queued in process")
 	case <-b.closed:
+		q.settled()
 		return transport.NotBegun(errClosed)
 	case <-ctx.Done():
+		q.settled()
 		return transport.NotBegun(errFull)
 	}
+}
+
+// Drain returns when every message of a topic is settled: handled, or given up. A process that stops calls it for what is
+// sent only once. Errors: the cause of ctx; that the bus is closed.
+func (b *Bus) Drain(ctx context.Context, topic string) error {
+	q := b.queue(topic)
+	for busy := q.busy(); busy != nil; busy = q.busy() {
+		select {
+		case <-busy:
+		case <-b.closed:
+			return errClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // Waiting counts the messages of a topic that nobody has taken yet.
@@ -124,99 +177,19 @@ type subscriber struct {
 }
 
 // Subscribe delivers the messages of a topic until ctx ends or the subscriber is closed. Each message goes to one
-// subscription. A refused one is delivered again behind a delay.
+// subscription. A refused one is delivered again behind a delay, in which the others go on.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	out := make(chan *message.Message)
-	q := s.b.queue(topic)
-	var lanes sync.WaitGroup
+	n := &subscription{
+		s: s, ctx: ctx, topic: topic, q: s.b.queue(topic), out: make(chan *message.Message), aside: make(chan struct{}, maxAside),
+	}
 	for range s.window {
-		lanes.Add(1)
-		s.wg.Add(1)
-		go func() {
-			defer s.wg.Done()
-			defer lanes.Done()
-			s.lane(ctx, q, topic, out)
-		}()
+		n.start(n.lane)
 	}
 	go func() {
-		lanes.Wait()
-		close(out)
+		n.running.Wait()
+		close(n.out)
 	}()
-	return out, nil
-}
-
-// lane hands out one message at a time and waits until it is settled.
-func (s *subscriber) lane(ctx context.Context, q *queue, topic string, out chan<- *message.Message) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.closed:
-			return
-		case <-s.b.closed:
-			return
-		case d := <-q.ch:
-			if !s.deliver(ctx, q, topic, d, out) {
-				return
-			}
-		}
-	}
-}
-
-func (s *subscriber) deliver(ctx context.Context, q *queue, topic string, d delivery, out chan<- *message.Message) bool {
-	m := d.m.Copy()
-	mctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	m.SetContext(mctx)
-	select {
-	case out <- m:
-	case <-ctx.Done():
-		s.back(q, topic, d)
-		return false
-	case <-s.closed:
-		s.back(q, topic, d)
-		return false
-	case <-s.b.closed:
-		return false
-	}
-	select {
-	case <-m.Acked():
-		return true
-	case <-m.Nacked():
-		return s.again(ctx, q, topic, d)
-	}
-}
-
-// back puts a message into the queue again: another subscription may want it.
-func (s *subscriber) back(q *queue, topic string, d delivery) {
-	select {
-	case q.ch <- d:
-	default:
-		s.b.o.Logger.Warn("message dropped, the queue is full", "topic", topic, "message", d.m.UUID)
-	}
-}
-
-// again puts a refused message back, behind a delay that grows, until it has been delivered too often.
-func (s *subscriber) again(ctx context.Context, q *queue, topic string, d delivery) bool {
-	d.tries++
-	if d.tries >= s.b.o.MaxDeliveries {
-		s.b.o.Logger.Warn("message dropped after too many deliveries", "topic", topic, "message", d.m.UUID, "deliveries", d.tries)
-		return true
-	}
-	const longest = 5 * time.Second
-	delay := s.b.o.RetryDelay << min(d.tries-1, 10)
-	timer := time.NewTimer(min(delay, longest))
-	defer timer.Stop()
-	goesOn := false
-	select {
-	case <-timer.C:
-		goesOn = true
-	case <-ctx.Done():
-	case <-s.closed:
-	case <-s.b.closed:
-	}
-	s.back(q, topic, d)
-	return goesOn
+	return n.out, nil
 }
 
 // Close ends the subscriptions and waits until none hands out a message any more.
@@ -224,4 +197,122 @@ func (s *subscriber) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	s.wg.Wait()
 	return nil
+}
+
+// subscription is one call of Subscribe.
+type subscription struct {
+	s       *subscriber
+	ctx     context.Context // of its life
+	topic   string
+	q       *queue
+	out     chan *message.Message
+	running sync.WaitGroup // lanes, and messages that were put aside
+	aside   chan struct{}  // one for each of these messages
+}
+
+// maxAside bounds the refused messages of a subscription that wait outside of their lanes. It is more than the few that
+// nobody can handle, which hold up no other then. Where all are refused, as when the store is away, lanes must wait with
+// what they have: otherwise every message of the queue would use up its deliveries in seconds.
+const maxAside = 64
+
+// start runs fn in a goroutine for which the end of the subscription waits.
+func (n *subscription) start(fn func()) {
+	n.running.Add(1)
+	n.s.wg.Go(func() {
+		defer n.running.Done()
+		fn()
+	})
+}
+
+// lane hands out one message at a time and waits until it is settled.
+func (n *subscription) lane() {
+	for !n.ended() {
+		select {
+		case <-n.ctx.Done():
+		case <-n.s.closed:
+		case <-n.s.b.closed:
+		case d := <-n.q.ch:
+			n.deliver(d)
+		}
+	}
+}
+
+// ended is asked alone: of several cases that are ready, select takes any.
+func (n *subscription) ended() bool {
+	select {
+	case <-n.ctx.Done():
+	case <-n.s.closed:
+	case <-n.s.b.closed:
+	default:
+		return false
+	}
+	return true
+}
+
+func (n *subscription) deliver(d delivery) {
+	m := d.m.Copy()
+	ctx, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	m.SetContext(ctx)
+	select {
+	case n.out <- m:
+	case <-n.ctx.Done():
+		n.back(d)
+		return
+	case <-n.s.closed:
+		n.back(d)
+		return
+	case <-n.s.b.closed:
+		return
+	}
+	select {
+	case <-m.Acked():
+		n.q.settled()
+	case <-m.Nacked():
+		n.refused(d)
+	}
+}
+
+// back puts a message into the queue again: another subscription may want it.
+func (n *subscription) back(d delivery) {
+	select {
+	case n.q.ch <- d:
+	default:
+		n.q.settled()
+		n.s.b.o.Logger.Warn("message dropped, the queue is full", "topic", n.topic, "message", d.m.UUID)
+	}
+}
+
+// refused puts a message aside until it is to come again, or drops it when it has been delivered too often.
+func (n *subscription) refused(d delivery) {
+	d.tries++
+	if d.tries >= n.s.b.o.MaxDeliveries {
+		n.q.settled()
+		n.s.b.o.Logger.Warn("message dropped after too many deliveries", "topic", n.topic, "message", d.m.UUID, "deliveries", d.tries)
+		return
+	}
+	select {
+	case n.aside <- struct{}{}:
+		n.start(func() {
+			n.again(d)
+			<-n.aside
+		})
+	default:
+		n.again(d)
+	}
+}
+
+// again puts a refused message back behind a delay that grows, or at once when the subscription ends.
+func (n *subscription) again(d delivery) {
+	const longest = 5 * time.Second
+	delay := n.s.b.o.RetryDelay << min(d.tries-1, 10)
+	timer := time.NewTimer(min(delay, longest))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.ctx.Done():
+	case <-n.s.closed:
+	case <-n.s.b.closed:
+	}
+	n.back(d)
 }

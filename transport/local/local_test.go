@@ -21,14 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// drain takes everything that waits in a topic.
-func drain(t *testing.T, b *local.Bus, topic string) (out []*message.Message) {
+// drain takes n messages of a topic. It is told how many: what a lane is about to hand out does not wait any more.
+func drain(t *testing.T, b *local.Bus, topic string, n int) (out []*message.Message) {
 	t.Helper()
 	s := b.Subscriber(1)
 	messages, err := s.Subscribe(context.Background(), topic)
 	require.NoError(t, err)
-	for b.Waiting(topic) > 0 {
+	for range n {
 		m := <-messages
+		require.NotNil(t, m, "the subscription has ended")
 		out = append(out, m)
 		m.Ack()
 	}
@@ -51,7 +52,7 @@ func TestTheBusKeepsTheLaws(t *testing.T) {
 		return transporttest.Bench{
 			Publisher: b,
 			Stored: func(topic string) []*message.Message {
-				for _, m := range drain(t, b, topic) {
+				for _, m := range drain(t, b, topic, b.Waiting(topic)) {
 					if m.UUID != "filler" {
 						kept = append(kept, m)
 					}
@@ -97,7 +98,8 @@ func TestAFullQueueRefusesAtTheDeadline(t *testing.T) {
 		go func() { done <- send(b, "d", time.Hour) }()
 		synctest.Wait()
 		begun = time.Now()
-		require.Len(t, drain(t, b, "topic"), 3)
+		drain(t, b, "topic", 3)
+		require.Zero(t, b.Waiting("topic"))
 		require.Equal(t, events.Accepted, (<-done).Outcome)
 		require.Zero(t, time.Since(begun), "room ends the wait at once")
 	})
@@ -151,6 +153,76 @@ func TestARefusedMessageComesAgainAndIsDroppedInTheEnd(t *testing.T) {
 		require.Contains(t, log.String(), "message dropped after too many deliveries")
 		require.Contains(t, log.String(), "deliveries=10")
 	})
+}
+
+// HC-13: refused messages hold up nobody: they wait outside of the window, where there is room for many of them. With
+// more, the window waits too, so that a fault that meets every message does not use up the deliveries of all.
+func TestARefusedMessageHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window, aside = 2, 64
+		b := local.New(local.Options{})
+		s := b.Subscriber(window)
+		messages, err := s.Subscribe(t.Context(), "topic")
+		require.NoError(t, err)
+		begun := time.Now()
+		for range aside {
+			send(b, "bad", time.Second)
+			(<-messages).Nack()
+		}
+		send(b, "good", time.Second)
+		m := <-messages
+		require.Equal(t, "good", m.UUID)
+		require.Zero(t, time.Since(begun))
+		m.Ack()
+
+		for range window { // there is no room for these
+			send(b, "bad", time.Second)
+			(<-messages).Nack()
+		}
+		send(b, "good", time.Second)
+		for m = <-messages; m.UUID != "good"; m = <-messages {
+			require.Equal(t, 100*time.Millisecond, time.Since(begun))
+			m.Ack()
+		}
+		m.Ack()
+		require.NoError(t, s.Close())
+	})
+}
+
+// N-6: a subscription that ends gives back at once what it had put aside, and leaves no goroutine behind: the bubble
+// ends only when every one has.
+func TestAClosedSubscriptionGivesBackWhatItHadPutAside(t *testing.T) {
+	for _, by := range []string{"close", "context", "bus"} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := local.New(local.Options{RetryDelay: time.Hour})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s := b.Subscriber(2)
+				messages, err := s.Subscribe(ctx, "topic")
+				require.NoError(t, err)
+				for i := range 5 {
+					send(b, fmt.Sprint(i), time.Second)
+					(<-messages).Nack()
+				}
+				synctest.Wait()
+				require.Zero(t, b.Waiting("topic"))
+				begun := time.Now()
+				switch by {
+				case "close":
+					require.NoError(t, s.Close())
+				case "context":
+					cancel()
+				case "bus":
+					require.NoError(t, b.Close())
+				}
+				_, open := <-messages
+				require.False(t, open)
+				require.Zero(t, time.Since(begun))
+				require.Equal(t, 5, b.Waiting("topic"))
+			})
+		})
+	}
 }
 
 // Section 20: handler.max_deliveries bounds the deliveries of one message.
@@ -271,7 +343,7 @@ func TestAClosedSubscriptionLosesNothing(t *testing.T) {
 				working.Ack()
 				<-closed
 				require.Equal(t, 5, b.Waiting("topic"))
-				require.Len(t, drain(t, b, "topic"), 5)
+				drain(t, b, "topic", 5)
 				require.NoError(t, s.Close())
 			})
 		})
@@ -287,5 +359,40 @@ func TestAClosedBusEndsItsSubscriptions(t *testing.T) {
 		require.NoError(t, b.Close())
 		_, open := <-messages
 		require.False(t, open)
+	})
+}
+
+// N-6, C-46: a topic is drained when its last message is settled: handled, or given up behind its last delivery.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := local.New(local.Options{MaxDeliveries: 2, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, b.Drain(t.Context(), "t"), "an empty one is")
+		for range 3 {
+			require.Equal(t, events.Accepted, b.Send(t.Context(), "t", message.NewMessage("m", nil)).Outcome)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, b.Drain(soon, "t"), context.DeadlineExceeded, "nobody takes them")
+
+		sub := b.Subscriber(1)
+		out, err := sub.Subscribe(t.Context(), "t")
+		require.NoError(t, err)
+		drained := make(chan error, 1)
+		go func() { drained <- b.Drain(t.Context(), "t") }()
+		(<-out).Ack()
+		(<-out).Nack()
+		(<-out).Ack()
+		synctest.Wait()
+		require.Empty(t, drained)
+		(<-out).Nack() // given up
+		require.NoError(t, <-drained)
+
+		b.Send(t.Context(), "t", message.NewMessage("m", nil))
+		go func() { drained <- b.Drain(t.Context(), "t") }()
+		m := <-out
+		require.NoError(t, b.Close())
+		require.Error(t, <-drained)
+		m.Ack()
+		require.NoError(t, sub.Close())
 	})
 }
