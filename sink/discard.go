@@ -3,8 +3,6 @@ package sink
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
 )
 
 type discard struct{}
@@ -33,11 +31,3 @@ func (w *discardWriter) Abort() error                 { return nil }
 func (w *discardWriter) Rows() int                    { return w.rows }
 func (w *discardWriter) Left() json.RawMessage        { return w.state }
 func (w *discardWriter) Committed() bool              { return w.committed }
-
-// Declares returns an error that wraps ErrUndeclared if the unit may not write to a surface (RW-6).
-func (s Scope) Declares(surface string) error {
-	if slices.Contains(s.Surfaces, surface) {
-		return nil
-	}
-	return fmt.Errorf("surface %q: %w; declared are %q", surface, ErrUndeclared, s.Surfaces)
-}

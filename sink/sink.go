@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/towline-dev/towline/events"
 )
@@ -14,7 +16,7 @@ import (
 // the attempt was committed.
 type Sink interface {
 	// Put adds a row under a key that is unique within the unit's source and surface. row is a struct or map that
-	// encodes as a JSON object. Errors: ErrUndeclared; ErrFenced; a fault of the destination.
+	// encodes as a JSON object. Errors: ErrUndeclared; ErrFenced; ErrForeign; a fault of the destination.
 	Put(ctx context.Context, surface, key string, row any) error
 	// Progress says how far the unit is, for people. total 0: not known. It is cheap and may be called often.
 	Progress(done, total int64)
@@ -30,19 +32,31 @@ type Scope struct {
 	Unit            events.UnitID
 	Attempt         int
 	Fence           events.Fence
-	Surfaces        []string // Put refuses any other (RW-6)
+	// Store is the identity of the Towline store that the fence belongs to: the fences of two stores cannot be
+	// compared. Empty: not known.
+	Store    string
+	Surfaces []string // Put refuses any other (RW-6)
+}
+
+// Declares returns an error that wraps ErrUndeclared if the unit may not write to a surface (RW-6).
+func (s Scope) Declares(surface string) error {
+	if slices.Contains(s.Surfaces, surface) {
+		return nil
+	}
+	return fmt.Errorf("surface %q: %w; declared are %q", surface, ErrUndeclared, s.Surfaces)
 }
 
 // Opener is a destination.
 type Opener interface {
-	// Open begins one attempt at one scope. Errors: ErrFenced if a newer attempt has written already.
+	// Open begins one attempt at one scope. Errors: ErrFenced if a newer attempt has written already; ErrForeign if
+	// another store has.
 	Open(ctx context.Context, s Scope) (Writer, error)
 }
 
 // Writer is one attempt at one scope. The handler holds it, never the provider.
 type Writer interface {
 	Sink
-	// Commit makes rows, state and fence visible in one transaction of the destination. Errors: ErrFenced.
+	// Commit makes rows, state and fence visible in one transaction of the destination. Errors: ErrFenced; ErrForeign.
 	Commit(ctx context.Context) error
 	// Abort leaves nothing of this attempt. It may follow a Commit, and then does nothing.
 	Abort() error
@@ -63,6 +77,10 @@ type Fenced interface {
 var (
 	// ErrFenced: an attempt with a higher fence has written this scope. Stop; nothing of this attempt is kept.
 	ErrFenced = errors.New("fenced: a newer attempt has written")
+	// ErrForeign: an attempt of another Towline store has written this scope, so that nobody can say which of the two is
+	// newer. Stop; nothing of this attempt is kept, and trying again does not help: either go on with the store that the
+	// data came from, or open the destination so that this store takes over.
+	ErrForeign = errors.New("foreign: another Towline store has written")
 	// ErrUndeclared: the unit does not declare the surface (RW-6).
 	ErrUndeclared = errors.New("undeclared surface")
 )

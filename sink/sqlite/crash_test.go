@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	driverpkg "modernc.org/sqlite"
 
+	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/sink/sqlite"
 )
 
@@ -30,6 +32,8 @@ var children = map[string]func(path string){
 	"merge":  mergeAndWait,
 	"commit": commitForEver,
 	"sum":    commitHundred,
+	"odd":    func(path string) { race(path, 1) },
+	"even":   func(path string) { race(path, 2) },
 }
 
 // More bytes than the page cache holds, so that the temporary table is in its file.
@@ -82,6 +86,28 @@ func commitHundred(path string) {
 	}
 	check(d.Close())
 }
+
+// race commits every other attempt at one scope, from the first one on, and goes on when it was overtaken.
+func race(path string, first int) {
+	d := sqlite.File(path)
+	for n := first; n <= raceUntil; n += 2 {
+		w, err := d.Open(context.Background(), scope(n, day))
+		if errors.Is(err, sink.ErrFenced) {
+			continue
+		}
+		check(err)
+		for k := range 20 {
+			check(w.Put(context.Background(), "readings", fmt.Sprint(n%3, "-", k), reading{float64(n)}))
+		}
+		if err := w.Commit(context.Background()); !errors.Is(err, sink.ErrFenced) {
+			check(err)
+		}
+		check(w.Abort())
+	}
+	check(d.Close())
+}
+
+const raceUntil = 80
 
 func must[T any](v T, err error) T {
 	check(err)
@@ -218,6 +244,22 @@ func TestTwoProcessesCommitToOneFile(t *testing.T) {
 	d := at(t, path)
 	require.Equal(t, []string{"200"}, query(t, d, `SELECT count(*) FROM readings`))
 	require.Equal(t, []string{"200"}, query(t, d, `SELECT count(*) FROM _towline_fence`))
+}
+
+// HU-5: of two processes that race at one scope the newest attempt stays, whole.
+func TestTwoProcessesRaceAtOneScope(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "readings.db")
+	var ends []*bufio.Scanner
+	for _, part := range []string{"odd", "even"} {
+		lines, _ := child(t, part, path, t.TempDir())
+		ends = append(ends, lines)
+	}
+	for _, lines := range ends {
+		require.False(t, lines.Scan(), "the child says nothing but its panic")
+	}
+	require.Equal(t, []string{fmt.Sprintf("20|%d|%d|%d", raceUntil, raceUntil, raceUntil)}, query(t, at(t, path), `
+SELECT count(*), min(data ->> 'value'), max(data ->> 'value'), CAST(substr(fence, 10) AS INTEGER)
+FROM readings, _towline_fence`))
 }
 
 // hold takes the write lock of a file, as another program would.

@@ -7,8 +7,12 @@
 //
 // An attempt gathers its rows in a temporary table of its own connection, which SQLite keeps in an unnamed file: the
 // destination stays free for others while the provider works, memory is flat, and a killed process leaves nothing
-// behind. (SQLite chooses the folder of that file: SQLITE_TMPDIR, TMPDIR, /var/tmp or /tmp.) Commit moves them in one transaction, together with the fence, the state and a line about the window. Rows
-// that did not change are not written again.
+// behind. (SQLite chooses the folder of that file: SQLITE_TMPDIR, TMPDIR, /var/tmp or /tmp.) Commit moves them in one
+// transaction, together with the fence, the state and a line about the window. Rows that did not change are not written
+// again.
+//
+// A scope belongs to the Towline store that has written it. Another store is refused there with sink.ErrForeign, unless
+// the file is opened with TakeOver.
 //
 // The tables whose names start with _towline belong to the sink and may be read by anyone.
 package sqlite
@@ -23,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,10 +40,12 @@ import (
 type Destination struct {
 	path   string
 	mode   Mode
-	tables map[string]*table // declared ones, by surface
+	tables map[string]*table // declared ones, by fold(surface)
 	now    func() time.Time
 	wait   time.Duration
-	broken error // a mistake in the options; every call answers with it
+	// takeOver: what another store has written is older than anything of this one.
+	takeOver bool
+	broken   error // a mistake in the options; every call answers with it
 
 	pool *sql.DB
 	read *sql.DB
@@ -46,6 +53,8 @@ type Destination struct {
 	// context, instead of in the busy handler, which is neither.
 	turn chan struct{}
 	file atomic.Pointer[os.FileInfo] // the file that holds the tables of the sink; nil: not known yet
+	seen atomic.Pointer[os.FileInfo] // the file that DB gave access to last; nil: none yet
+	idle sync.Mutex                  // held while connections become idle, or are closed because they are
 }
 
 // Option changes what File makes.
@@ -56,11 +65,11 @@ func Tables(ts ...Table) Option {
 	return func(d *Destination) {
 		for _, t := range ts {
 			compiled, err := t.compile(false)
-			if err == nil && d.tables[t.Name] != nil {
+			if err == nil && d.tables[fold(t.Name)] != nil {
 				err = fmt.Errorf("table %s is declared twice", t.Name)
 			}
 			d.broken = errors.Join(d.broken, err)
-			d.tables[t.Name] = compiled
+			d.tables[fold(t.Name)] = compiled
 		}
 	}
 }
@@ -75,11 +84,24 @@ func Now(now func() time.Time) Option { return func(d *Destination) { d.now = no
 // earlier ends it earlier.
 func Wait(wait time.Duration) Option { return func(d *Destination) { d.wait = wait } }
 
+// TakeOver lets a store go on where another one has written. What the other left at a scope, or a store that is not
+// known, counts as older than anything of this one, and the next commit there overwrites it. The default is to refuse,
+// with sink.ErrForeign.
+//
+// It is for the heir of a store that is gone for good: lost, deleted, or begun anew on purpose. Do not use it while the
+// other store lives: each would overwrite the other, and no fence could say which attempt is the newer one. Where this
+// store has written already it does nothing, so it may stay set.
+func TakeOver() Option { return func(d *Destination) { d.takeOver = true } }
+
 // busyWait is how long one try for the write lock lasts. Between tries the context is looked at.
 const busyWait = 250 * time.Millisecond
 
 // idleConns keep their schema and prepared pages for the next attempt: a third of the cost of a small unit.
 const idleConns = 4
+
+// readFor is how long a connection for reading lives. So also who keeps the value of DB reads a file that was replaced
+// no longer than this.
+const readFor = time.Minute
 
 // File is the destination at path. It opens nothing: the file is made by the first Open, and a mistake in the options
 // is an error of that call.
@@ -97,10 +119,12 @@ func File(path string, opts ...Option) *Destination {
 	}
 	// Pragmas go into the DSN, since every connection needs them. The temporary tables must be files, not memory.
 	dsn := fileURL(d.path) + "?_pragma=busy_timeout(" + fmt.Sprint(busyWait.Milliseconds()) + ")" +
-		"&_pragma=temp_store(FILE)&_pragma=foreign_keys(1)"
+		"&_pragma=temp_store(FILE)&_pragma=foreign_keys(1)&_defensive=1" // no script edits sqlite_schema or raw pages
 	d.pool = open(dsn + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(4000)")
 	d.pool.SetMaxIdleConns(idleConns)
 	d.read = open(dsn + "&mode=rw&_pragma=query_only(1)")
+	d.read.SetMaxIdleConns(idleConns)
+	d.read.SetConnMaxLifetime(readFor)
 	return d
 }
 
@@ -126,10 +150,18 @@ func (d *Destination) Path() string { return d.path }
 // Fenced reports that an older attempt is refused in the transaction of the write.
 func (d *Destination) Fenced() bool { return true }
 
-// DB is read-only access to the file, for queries. It does not make the file. Do not close it; Close does.
+// DB is read-only access to the file, for queries. It does not make the file. Do not close it; Close does. Ask for it
+// again rather than keep it: that notices a file that was replaced.
 func (d *Destination) DB(ctx context.Context) (*sql.DB, error) {
 	if d.broken != nil {
 		return nil, d.broken
+	}
+	info, err := os.Stat(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s for reading: %w", d.path, err)
+	}
+	if last := d.seen.Swap(&info); last != nil && !os.SameFile(*last, info) {
+		d.closeIdle(d.read)
 	}
 	if err := d.read.PingContext(ctx); err != nil {
 		return nil, fmt.Errorf("open %s for reading: %w", d.path, err)
@@ -140,8 +172,8 @@ func (d *Destination) DB(ctx context.Context) (*sql.DB, error) {
 // Close ends the use of the file. Attempts that are still open fail.
 func (d *Destination) Close() error { return errors.Join(d.pool.Close(), d.read.Close()) }
 
-// Open begins one attempt at one scope. Errors: one that wraps sink.ErrFenced; a declared table that the file has in
-// another shape; a scope that a table cannot hold.
+// Open begins one attempt at one scope. Errors: one that wraps sink.ErrFenced or sink.ErrForeign; a declared table that
+// the file has in another shape; a scope that a table cannot hold.
 func (d *Destination) Open(ctx context.Context, s sink.Scope) (sink.Writer, error) {
 	if d.broken != nil {
 		return nil, d.broken
@@ -149,16 +181,14 @@ func (d *Destination) Open(ctx context.Context, s sink.Scope) (sink.Writer, erro
 	if s.Fence == "" || s.Source == "" || s.Dataset == "" {
 		return nil, fmt.Errorf("open %s: source %q, dataset %q and fence %q must all be given", d.path, s.Source, s.Dataset, s.Fence)
 	}
+	if d.takeOver && s.Store == "" {
+		return nil, fmt.Errorf("open %s: TakeOver needs a scope that names its store, else its own fences count as those of another", d.path)
+	}
 	w := &writer{d: d, scope: s, window: s.Window.Name()}
 	for _, surface := range s.Surfaces {
-		t, err := d.table(surface)
-		if err != nil {
+		if err := w.addStage(surface); err != nil {
 			return nil, err
 		}
-		if err := t.takes(w.window); err != nil {
-			return nil, err
-		}
-		w.stages = append(w.stages, &stage{table: t})
 	}
 	var err error
 	if w.file, err = d.setup(ctx); err != nil {
@@ -175,12 +205,15 @@ func (d *Destination) Open(ctx context.Context, s sink.Scope) (sink.Writer, erro
 
 // table is the declared shape of a surface, else the generic one.
 func (d *Destination) table(surface string) (*table, error) {
-	t := d.tables[surface]
-	if t == nil {
+	t := d.tables[fold(surface)]
+	switch {
+	case t == nil:
 		var err error
 		if t, err = genericTable(surface).compile(true); err != nil {
 			return nil, err
 		}
+	case t.Name != surface:
+		return nil, oneTable(t.Name, surface)
 	}
 	if t.Mode == "" {
 		moded := *t
@@ -188,91 +221,6 @@ func (d *Destination) table(surface string) (*table, error) {
 		return &moded, nil
 	}
 	return t, nil
-}
-
-// Script runs a SQL script of any number of statements in one transaction; it is what a post_sync action does. Every
-// statement sees all args, so named ones serve best: sql.Named("run", …) is :run.
-//
-// The script may read the tables of the sink and not change them, and it must not end the transaction or attach
-// another file.
-func (d *Destination) Script(ctx context.Context, script string, args ...any) error {
-	if d.broken != nil {
-		return d.broken
-	}
-	if _, err := d.setup(ctx); err != nil {
-		return err
-	}
-	conn, err := d.conn(ctx)
-	if err != nil {
-		return err
-	}
-	// The script may have left anything behind, temporary tables too: its connection is never used again.
-	defer discard(conn)
-	err = d.transact(ctx, conn, func() error {
-		var refused error
-		if err := authorize(conn, func(a action) error {
-			refused = errors.Join(refused, a.scriptError())
-			return refused
-		}); err != nil {
-			return err
-		}
-		_, err := conn.ExecContext(context.Background(), script, args...)
-		if clearErr := authorize(conn, nil); err == nil {
-			err = clearErr
-		}
-		if refused != nil {
-			return refused
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("script on %s: %w", d.path, err)
-	}
-	return nil
-}
-
-// action is what a statement asks SQLite for.
-type action struct {
-	code  sqlite.AuthorizerActionCode
-	table string
-}
-
-func (a action) scriptError() error {
-	switch a.code {
-	case sqlite.AuthTransaction:
-		return errors.New("the script runs in one transaction already: remove BEGIN, COMMIT and ROLLBACK from it")
-	case sqlite.AuthAttach, sqlite.AuthDetach:
-		return errors.New("a script cannot attach another file: one transaction over two files is not all or nothing")
-	case sqlite.AuthInsert, sqlite.AuthUpdate, sqlite.AuthDelete, sqlite.AuthDropTable, sqlite.AuthAlterTable:
-		if reserved(a.table) && !strings.HasPrefix(strings.ToLower(a.table), "sqlite_") {
-			return fmt.Errorf("a script may read %s and not change it", a.table)
-		}
-	}
-	return nil
-}
-
-// authorize asks allow about every action that the connection compiles from now on; nil ends it. SQLite itself knows
-// what a statement does, so no text is searched for words.
-func authorize(conn *sql.Conn, allow func(action) error) error {
-	return conn.Raw(func(c any) error {
-		r, ok := c.(sqlite.AuthorizerRegisterer)
-		if !ok {
-			return fmt.Errorf("driver %T has no authorizer", c)
-		}
-		if allow == nil {
-			return r.RegisterAuthorizer(nil)
-		}
-		return r.RegisterAuthorizer(func(code sqlite.AuthorizerActionCode, arg1, arg2, _, _ string) sqlite.AuthorizerReturnCode {
-			a := action{code: code, table: arg1}
-			if code == sqlite.AuthAlterTable {
-				a.table = arg2
-			}
-			if allow(a) != nil {
-				return sqlite.AuthorizerDeny
-			}
-			return sqlite.AuthorizerOK
-		})
-	})
 }
 
 // conn is a connection of its own. A caller's context bounds the wait and never reaches a statement: an interrupt in
@@ -287,6 +235,26 @@ func (d *Destination) conn(ctx context.Context) (*sql.Conn, error) {
 		return nil, fmt.Errorf("open %s: %w", d.path, err)
 	}
 	return conn, nil
+}
+
+// closeIdle closes connections to a file that no path leads to any more.
+func (d *Destination) closeIdle(pool *sql.DB) {
+	d.idle.Lock()
+	defer d.idle.Unlock()
+	pool.SetMaxIdleConns(0)
+	pool.SetMaxIdleConns(idleConns)
+}
+
+// giveBack lets another attempt have a connection, unless it leads to a file that was replaced. The lock makes the two
+// one step: a connection that was looked at before the file was replaced is idle when closeIdle comes.
+func (d *Destination) giveBack(conn *sql.Conn, file os.FileInfo) {
+	d.idle.Lock()
+	defer d.idle.Unlock()
+	if d.unmoved(file) != nil {
+		discard(conn)
+		return
+	}
+	_ = conn.Close()
 }
 
 // discard closes a connection for good instead of giving it back to the pool.

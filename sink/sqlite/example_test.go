@@ -3,11 +3,13 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 
+	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/sink/sqlite"
 )
 
@@ -55,6 +57,33 @@ func ExampleTables() {
 	defer d.Close()
 	fmt.Println(filepath.Base(d.Path()))
 	// Output: readings.db
+}
+
+// A store that was lost cannot say that the one after it is newer. Whoever begins anew says so.
+func ExampleTakeOver() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "readings")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "readings.db")
+	write := func(store string, opts ...sqlite.Option) error {
+		d := sqlite.File(path, opts...)
+		defer d.Close()
+		w, err := d.Open(ctx, from(store, scope(1, day))) // the engine does this
+		if err != nil {
+			return err
+		}
+		return w.Commit(ctx)
+	}
+	fmt.Println(write("lost"))
+	fmt.Println(errors.Is(write("fresh"), sink.ErrForeign))
+	fmt.Println(write("fresh", sqlite.TakeOver()))
+	// Output:
+	// <nil>
+	// true
+	// <nil>
 }
 
 // A script is one transaction. Named parameters reach every statement of it.

@@ -42,6 +42,12 @@ func scope(n int, w events.Window) sink.Scope {
 	}
 }
 
+// from is the scope as another store than the unknown one gives it.
+func from(store string, s sink.Scope) sink.Scope {
+	s.Store = store
+	return s
+}
+
 func id[K events.RunID | events.UnitID](n byte) K { return K(ulid.ULID{15: n}) }
 
 type reading struct {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // encoder turns rows into the values of a stage. It keeps its buffers from row to row.
@@ -33,7 +35,10 @@ func (e *encoder) values(t *table, key string, row any) ([]any, error) {
 	return e.columns(t, object)
 }
 
-// object is row as compact JSON.
+// replaced is what encoding/json writes for bytes that are not valid UTF-8. A U+FFFD that was there it leaves as it is.
+const replaced = `\ufffd`
+
+// object is row as compact JSON of valid UTF-8.
 func (e *encoder) object(row any) ([]byte, error) {
 	if e.json == nil {
 		e.json = json.NewEncoder(&e.buf)
@@ -46,6 +51,9 @@ func (e *encoder) object(row any) ([]byte, error) {
 	object := bytes.TrimRight(e.buf.Bytes(), "\n")
 	if len(object) == 0 || object[0] != '{' {
 		return nil, fmt.Errorf("%w, %T does not", errNotObject, row)
+	}
+	if !utf8.Valid(object) { // a json.RawMessage, which the encoder takes as it is
+		object = bytes.ToValidUTF8(object, []byte(replaced))
 	}
 	return object, nil
 }
@@ -72,6 +80,9 @@ func (e *encoder) columns(t *table, object []byte) ([]any, error) {
 		}
 		e.set[i] = true
 		v, err := value(t.Columns[i].Type, raw)
+		if err == nil && t.keyed[i] && wasReplaced(raw) {
+			err = errors.New("the key is not valid UTF-8, and without the bytes that are not, two keys could become one: encode them")
+		}
 		if err != nil {
 			return fmt.Errorf("column %s: %w", name, err)
 		}
@@ -87,6 +98,20 @@ func (e *encoder) columns(t *table, object []byte) ([]any, error) {
 		}
 	}
 	return e.args, nil
+}
+
+// wasReplaced reports the escape of replaced in a JSON value. One behind a backslash is text that looks like it.
+func wasReplaced(raw []byte) bool {
+	for {
+		i := bytes.IndexByte(raw, '\\')
+		if i < 0 {
+			return false
+		}
+		if bytes.HasPrefix(raw[i:], []byte(replaced)) {
+			return true
+		}
+		raw = raw[i+2:]
+	}
 }
 
 func unknownField(t *table, name string) error {
@@ -151,7 +176,8 @@ func valueLen(b []byte) int {
 	return len(b)
 }
 
-// value is a JSON value as one of a column type. No digit of a number changes on the way.
+// value is a JSON value as one of a column type. No digit of a whole number changes on the way, but in a REAL column,
+// which is for numbers that may be rounded.
 func value(kind string, raw []byte) (any, error) {
 	switch raw[0] {
 	case 'n':
@@ -208,10 +234,16 @@ func number(kind, raw string) (any, error) {
 		if err != nil || math.IsInf(f, 0) {
 			return nil, fmt.Errorf("%s is out of range", raw)
 		}
+		if kind == "ANY" && isWhole(raw) && strconv.FormatFloat(f, 'f', -1, 64) != raw {
+			return nil, fmt.Errorf("%s is no whole number of 64 bits, and rounded it would be another: declare the column TEXT", raw)
+		}
 		return f, nil
 	}
 	return nil, fmt.Errorf("a number is no %s", kind)
 }
+
+// isWhole reports a number without a fraction and an exponent.
+func isWhole(raw string) bool { return !strings.ContainsAny(raw, ".eE") }
 
 func text(quoted []byte) (string, error) {
 	if bytes.IndexByte(quoted, '\\') < 0 {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // schema holds the tables of the sink. All of it is a file format; every statement may run again.
 //
-// The trigger says the first rule of the fence a second time: whatever writes, a fence never falls.
+// The triggers say the rules of the fence a second time: whatever writes, a fence never falls, and is not overwritten
+// by one of another store.
 var schema = []string{
 	`CREATE TABLE IF NOT EXISTS _towline_fence (
 	source TEXT NOT NULL,
@@ -21,12 +23,17 @@ var schema = []string{
 	unit TEXT NOT NULL,
 	attempt INTEGER NOT NULL,
 	committed_at TEXT NOT NULL,
+	store TEXT NOT NULL DEFAULT '', -- that the fence belongs to; '': not known
 	PRIMARY KEY (source, dataset, window)
 ) STRICT, WITHOUT ROWID`,
 	`CREATE TRIGGER IF NOT EXISTS _towline_fence_never_falls
 BEFORE UPDATE ON _towline_fence
 WHEN NEW.fence < OLD.fence
 BEGIN SELECT RAISE(ABORT, 'a fence never falls'); END`,
+	`CREATE TRIGGER IF NOT EXISTS _towline_fence_keeps_its_store
+BEFORE UPDATE ON _towline_fence
+WHEN OLD.store <> '' AND NEW.store <> '' AND NEW.store <> OLD.store
+BEGIN SELECT RAISE(ABORT, 'a fence keeps its store'); END`,
 	`CREATE TABLE IF NOT EXISTS _towline_windows (
 	source TEXT NOT NULL,
 	dataset TEXT NOT NULL,
@@ -41,12 +48,30 @@ BEGIN SELECT RAISE(ABORT, 'a fence never falls'); END`,
 	state TEXT NOT NULL,
 	fence TEXT NOT NULL,
 	committed_at TEXT NOT NULL,
+	store TEXT NOT NULL DEFAULT '', -- as in _towline_fence
 	PRIMARY KEY (source, dataset)
 ) STRICT, WITHOUT ROWID`,
 	`CREATE TABLE IF NOT EXISTS _towline_surfaces (
 	surface TEXT NOT NULL PRIMARY KEY,
 	dataset TEXT NOT NULL -- the one whose commits replace windows in it
 ) STRICT, WITHOUT ROWID`,
+}
+
+// addStore brings a file of the layout before the first release to this one. It noted no store, so none is known.
+func addStore(conn *sql.Conn) error {
+	for _, name := range []string{"_towline_fence", "_towline_state"} {
+		columns, err := shape(conn, name)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(columns, func(c foundColumn) bool { return c.name == "store" }) {
+			continue
+		}
+		if err := exec(conn, `ALTER TABLE `+name+` ADD COLUMN store TEXT NOT NULL DEFAULT ''`); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setup makes the tables of the sink, once for a file, and returns which file that is.
@@ -65,8 +90,8 @@ func (d *Destination) setup(ctx context.Context) (os.FileInfo, error) {
 			return *known, nil // another caller was faster
 		}
 		// The file was deleted or replaced. Idle connections would go on with the old one, which no path leads to.
-		d.pool.SetMaxIdleConns(0)
-		d.pool.SetMaxIdleConns(idleConns)
+		d.closeIdle(d.pool)
+		d.closeIdle(d.read)
 	}
 	if folder := filepath.Dir(d.path); !isDir(folder) {
 		return nil, fmt.Errorf("set up %s: there is no folder %s: make it, or choose another path", d.path, folder)
@@ -81,18 +106,20 @@ func (d *Destination) setup(ctx context.Context) (os.FileInfo, error) {
 				return err
 			}
 		}
-		return nil
+		return addStore(conn)
 	})
 	if err != nil {
 		discard(conn)
 		return nil, fmt.Errorf("set up %s: %w", d.path, err)
 	}
-	_ = conn.Close() // back to the pool
 	info, err := os.Stat(d.path)
 	if err != nil {
+		discard(conn)
 		return nil, fmt.Errorf("set up: %w", err)
 	}
+	d.giveBack(conn, info)
 	d.file.Store(&info)
+	d.seen.Store(&info)
 	return info, nil
 }
 

@@ -28,7 +28,7 @@ var (
 func TestACommitShowsEverythingAtOnce(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 5000, time.FixedZone("", 3600))
 	d := file(t, sqlite.Now(func() time.Time { return now }))
-	w := open(t, d, scope(7, day))
+	w := open(t, d, from("store-1", scope(7, day)))
 	put(t, w, 1.5, "a", "b")
 	w.State(json.RawMessage(`{"cursor":9007199254740993}`))
 	require.Empty(t, query(t, d, `SELECT name FROM sqlite_schema WHERE name = 'readings'`))
@@ -41,7 +41,7 @@ func TestACommitShowsEverythingAtOnce(t *testing.T) {
 	require.JSONEq(t, `{"cursor":9007199254740993}`, string(w.Left()))
 	require.Equal(t, []string{"harbour|a|2024-03-01|1.5", "harbour|b|2024-03-01|1.5"}, query(t, d, readings))
 	require.Equal(t, []string{"harbour|readings|2024-03-01|00000001.0000000000000007|" +
-		"00000000000000000000000001|00000000000000000000000002|7|2026-11-29T11:00:00.000005Z"},
+		"00000000000000000000000001|00000000000000000000000002|7|2026-11-29T11:00:00.000005Z|store-1"},
 		query(t, d, `SELECT * FROM _towline_fence`))
 	require.Equal(t, []string{"harbour|readings|2024-03-01|2|2026-11-29T11:00:00.000005Z"},
 		query(t, d, `SELECT * FROM _towline_windows`))
@@ -423,15 +423,64 @@ func TestAReplacedFileIsNoticed(t *testing.T) {
 	path := d.Path()
 	w := open(t, d, scope(2, day))
 	put(t, w, 2, "a")
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		require.NoError(t, os.Rename(path+suffix, path+".old"+suffix))
-	}
+	moveAway(t, path)
 	require.ErrorContains(t, w.Commit(context.Background()), "not the one that the attempt began with")
 	require.NoError(t, w.Abort())
 
 	commit(t, d, scope(3, day), 3, "b") // the next attempt makes a new file
 	fresh := at(t, path)
 	require.Equal(t, []string{"harbour|b|2024-03-01|3"}, query(t, fresh, readings))
+}
+
+// moveAway renames a file and what belongs to it, as a backup that replaces it would.
+func moveAway(t *testing.T, path string) {
+	t.Helper()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		require.NoError(t, os.Rename(path+suffix, path+".old"+suffix))
+	}
+}
+
+// HU-5: reading follows the path, to a file that was replaced by an attempt of ours or by anybody.
+func TestDBReadsTheFileThatIsThere(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a")
+	kept, err := d.DB(context.Background())
+	require.NoError(t, err)
+	count := func(where string) (n int) {
+		require.NoError(t, kept.QueryRow(`SELECT count(*) FROM readings WHERE key = $1`, where).Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, count("a"))
+
+	moveAway(t, d.Path())
+	_, err = d.DB(context.Background())
+	require.ErrorContains(t, err, "for reading: stat", "no file is not the old file")
+	commit(t, d, scope(2, day), 2, "b")
+	require.Equal(t, 1, count("b"), "also who kept the value reads the new file")
+	require.Zero(t, count("a"))
+
+	require.NoError(t, os.RemoveAll(d.Path()+".old"))
+	moveAway(t, d.Path())
+	other := at(t, d.Path())
+	commit(t, other, scope(3, day), 3, "c")
+	require.Equal(t, []string{"harbour|c|2024-03-01|3"}, query(t, d, readings))
+}
+
+// HU-5: a connection that was busy while the file was replaced serves no later attempt: it would commit into the old file.
+func TestAConnectionOfAReplacedFileIsNotUsedAgain(t *testing.T) {
+	d := file(t)
+	commit(t, d, scope(1, day), 1, "a")
+	busy := open(t, d, scope(1, nextDay))
+	moveAway(t, d.Path())
+	commit(t, d, scope(2, day), 2, "b") // finds the new file
+	first := open(t, d, scope(3, day))  // has the idle connection
+	require.NoError(t, busy.Abort())
+	second := open(t, d, scope(3, nextDay)) // would have that of busy
+	put(t, first, 3, "b")
+	put(t, second, 3, "c")
+	require.NoError(t, first.Commit(context.Background()))
+	require.NoError(t, second.Commit(context.Background()))
+	require.Equal(t, []string{"harbour|b|2024-03-01|3", "harbour|c|2024-03-02|3"}, query(t, at(t, d.Path()), readings))
 }
 
 // HU-5: a hundred thousand rows are one transaction.
@@ -477,6 +526,53 @@ func TestTwoDatasetsCannotReplaceOneSurface(t *testing.T) {
 	commit(t, shared, scope(1, day), 1, "a")
 	commit(t, shared, other, 2, "b")
 	require.Len(t, query(t, shared, readings), 2)
+}
+
+// HU-5: SQLite does not tell the cases of a table's name apart, so two datasets that do cannot remove each other's rows.
+func TestTwoDatasetsCannotReplaceOneTableInTwoCases(t *testing.T) {
+	d := file(t)
+	in := func(dataset, surface string, n int) sink.Scope {
+		s := scope(n, day)
+		s.Dataset, s.Surfaces = dataset, []string{surface}
+		return s
+	}
+	first := open(t, d, in("readings", "Rows", 1))
+	require.NoError(t, first.Put(context.Background(), "Rows", "a", reading{1}))
+	require.NoError(t, first.Commit(context.Background()))
+
+	second := open(t, d, in("corrections", "rows", 2))
+	require.NoError(t, second.Put(context.Background(), "rows", "b", reading{2}))
+	require.ErrorContains(t, second.Commit(context.Background()), "dataset corrections would replace rows of dataset readings")
+	require.Equal(t, []string{"a"}, query(t, d, `SELECT key FROM rows`))
+
+	renamed := open(t, d, in("readings", "ROWS", 3)) // one dataset may change the case
+	require.NoError(t, renamed.Put(context.Background(), "ROWS", "c", reading{3}))
+	require.NoError(t, renamed.Commit(context.Background()))
+	require.Equal(t, []string{"c"}, query(t, d, `SELECT key FROM rows`))
+}
+
+// CFG: names that differ in case only are one table, and a unit that takes them for two is refused.
+func TestSurfacesThatDifferInCaseAreRefused(t *testing.T) {
+	s := scope(1, day)
+	s.Surfaces = []string{"readings", "Readings"}
+	_, err := file(t).Open(context.Background(), s)
+	require.ErrorContains(t, err, `surfaces "readings" and "Readings" are one table to SQLite`)
+
+	s.Surfaces = []string{"COMMITS"}
+	_, err = file(t, sqlite.Tables(commits)).Open(context.Background(), s)
+	require.ErrorContains(t, err, `surfaces "commits" and "COMMITS" are one table to SQLite`)
+
+	upper := commits
+	upper.Name = "Commits"
+	_, err = file(t, sqlite.Tables(commits, upper)).Open(context.Background(), s)
+	require.ErrorContains(t, err, "table Commits is declared twice")
+
+	d := file(t)
+	s.Surfaces = []string{"readings", "readings", "é", "É"} // named twice is named; É is another letter to SQLite
+	w := open(t, d, s)
+	put(t, w, 1, "a")
+	require.NoError(t, w.Commit(context.Background()))
+	require.Equal(t, []string{"1"}, query(t, d, `SELECT rows FROM _towline_windows`))
 }
 
 // RW-6: a surface cannot name a table of the sink or of SQLite.

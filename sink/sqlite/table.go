@@ -34,6 +34,9 @@ type Column = struct{ Name, Type string }
 // filled in by the sink and come first and last in the table. Two rows with the same key are one row, and the later
 // one counts: within an attempt the later Put, between attempts the later commit. So a row that moves to another
 // window belongs to the one that was committed last, and replacing its old window does not remove it.
+//
+// A value that its column cannot hold is an error of the Put. Text that is not valid UTF-8 gets U+FFFD in its place, as
+// encoding/json does it; in a column of the key it is refused, since two keys could become one.
 type Table struct {
 	Name    string   // of the surface and of the table
 	Columns []Column // without Source and Window
@@ -56,6 +59,7 @@ type table struct {
 	Table
 	generic bool           // the row goes to one column, as it is
 	index   map[string]int // of Columns, by name
+	keyed   []bool         // of Columns: it is part of the key
 
 	create     []string // the table and its index, if they are not there
 	stage      string   // the temporary table of an attempt
@@ -69,8 +73,22 @@ type table struct {
 
 // reserved reports a table name that is not the user's to choose.
 func reserved(name string) bool {
-	lower := strings.ToLower(name)
-	return strings.HasPrefix(lower, "_towline") || strings.HasPrefix(lower, "sqlite_")
+	return ofSink(name) || strings.HasPrefix(strings.ToLower(name), "sqlite_")
+}
+
+// fold gives two names one value if SQLite takes them for one table: it does not tell the cases of ASCII apart.
+func fold(name string) string {
+	folded := []byte(name)
+	for i, c := range folded {
+		if 'A' <= c && c <= 'Z' {
+			folded[i] = c + 'a' - 'A'
+		}
+	}
+	return string(folded)
+}
+
+func oneTable(a, b string) error {
+	return fmt.Errorf("surfaces %q and %q are one table to SQLite, which does not tell upper and lower case apart: write the name in one way, or choose another", a, b)
 }
 
 var columnTypes = []string{"TEXT", "INTEGER", "REAL", "BLOB", "ANY"}
@@ -141,8 +159,9 @@ func (t Table) compile(generic bool) (*table, error) {
 	var staged, names []string
 	for i, col := range t.Columns {
 		c.index[col.Name] = i
+		c.keyed = append(c.keyed, slices.Contains(t.Key, col.Name))
 		def := quote(col.Name) + " " + col.Type
-		if slices.Contains(t.Key, col.Name) {
+		if c.keyed[i] {
 			def += " NOT NULL"
 		}
 		columns, staged, names = append(columns, def), append(staged, def), append(names, quote(col.Name))

@@ -3,6 +3,8 @@ package sqlite_test
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,6 +74,11 @@ func TestARowMustFitItsTable(t *testing.T) {
 		{good("size", json.Number("9223372036854775808")), `is no whole number of 64 bits`},
 		{good("size", "12"), `column size: a string is no INTEGER`},
 		{good("score", json.Number("1e999")), `out of range`},
+		{good("score", math.NaN()), `unsupported value: NaN`},
+		{good("score", math.Inf(1)), `unsupported value: +Inf`},
+		{good("extra", uint64(math.MaxUint64)), `column extra: 18446744073709551615 is no whole number of 64 bits`},
+		{good("sha", "a\xff"), `column sha: the key is not valid UTF-8`},
+		{json.RawMessage("{\"sha\":\"a\xff\",\"size\":1,\"score\":1,\"blob\":null,\"extra\":null,\"repaired\":0}"), `column sha: the key is not valid UTF-8`},
 		{good("blob", 1), `a number is no BLOB`},
 		{good("blob", "%"), `illegal base64`},
 		{good("score", []int{1}), `is no REAL`},
@@ -87,6 +94,46 @@ func TestARowMustFitItsTable(t *testing.T) {
 	require.NoError(t, w.Put(context.Background(), "commits", "k", good("sha", "b")))
 	require.NoError(t, w.Commit(context.Background()))
 	require.Equal(t, []string{"b"}, query(t, d, `SELECT sha FROM commits`))
+}
+
+// HU-5: whole numbers beyond 2^53 keep their digits, in JSON and in columns, and text stays text, whatever is in it.
+func TestNoDigitAndNoByteChanges(t *testing.T) {
+	ctx := context.Background()
+	d := file(t, sqlite.Tables(commits))
+	w := open(t, d, scope(1, day))
+	for _, key := range []string{"a\x00b", "a\x00c", "a\xff", "a\xfe", "", "\ufffd"} {
+		require.NoError(t, w.Put(ctx, "readings", key, map[string]any{"value": int64(9007199254740993), "id": uint64(math.MaxUint64), "text": "\x00\xff"}))
+	}
+	require.NoError(t, w.Commit(ctx))
+	require.Equal(t, []string{"", "a\x00b", "a\x00c", "a\xfe", "a\xff", "\ufffd"}, query(t, d, `SELECT key FROM readings ORDER BY key`), "each is a row")
+	require.Equal(t, []string{`{"id":18446744073709551615,"text":"\u0000\ufffd","value":9007199254740993}|9007199254740993`},
+		query(t, d, `SELECT DISTINCT data, data ->> 'value' FROM readings`))
+	raw := open(t, d, scope(2, day))
+	require.NoError(t, raw.Put(ctx, "readings", "a", json.RawMessage("{\"value\":\"\xff\"}")))
+	require.NoError(t, raw.Commit(ctx))
+	require.Equal(t, []string{"harbour|a|2024-03-01|\ufffd"}, query(t, d, readings), "the row is valid JSON for any reader")
+
+	w = open(t, d, commitsScope(1))
+	row := func(sha string, extra any) map[string]any {
+		return map[string]any{"sha": sha, "size": int64(math.MaxInt64), "score": 1e20, "blob": nil, "extra": extra, "repaired": 0}
+	}
+	for sha, extra := range map[string]any{`1\ufffd`: 1e20, "2\ufffd": int64(math.MinInt64), "3": 0.1, "4": "\xff"} {
+		require.NoError(t, w.Put(ctx, "commits", "", row(sha, extra)))
+	}
+	require.NoError(t, w.Commit(ctx))
+	require.Equal(t, []string{
+		`1\ufffd|1.0e+20|real`, "2\ufffd|-9223372036854775808|integer", "3|0.1|real", "4|\ufffd|text",
+	}, query(t, d, `SELECT sha, CAST(extra AS TEXT), typeof(extra) FROM commits WHERE size = 9223372036854775807 ORDER BY sha`))
+}
+
+// HU-5: a row of ten megabytes is a row.
+func TestALargeRow(t *testing.T) {
+	d := file(t)
+	w := open(t, d, scope(1, day))
+	require.NoError(t, w.Put(context.Background(), "readings", "a", map[string]string{"value": strings.Repeat("é", 5<<20)}))
+	require.NoError(t, w.Put(context.Background(), "readings", "b", reading{1}))
+	require.NoError(t, w.Commit(context.Background()))
+	require.Equal(t, []string{"a|5242880", "b|1"}, query(t, d, `SELECT key, length(data ->> 'value') FROM readings ORDER BY key`))
 }
 
 // W-8: a table without a window column is replaced as a whole, by units without a window only.

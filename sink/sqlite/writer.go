@@ -10,7 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/towline-dev/towline/events"
+	sqlite "modernc.org/sqlite"
+
 	"github.com/towline-dev/towline/sink"
 )
 
@@ -30,6 +31,7 @@ type writer struct {
 	mu        sync.Mutex // a provider may put from several goroutines
 	conn      *sql.Conn  // nil: committed or aborted
 	dirty     bool       // conn is not fit for another attempt
+	fault     error      // of the staging, which has lost rows that were put; every later call answers with it
 	inTx      bool       // of the temporary tables
 	stages    []*stage   // of the surfaces that the unit declares
 	encoder   encoder
@@ -52,6 +54,27 @@ const fenceEvery = 10_000
 // which only shrinks when it is closed.
 const reuseBelow = 10_000
 
+// addStage adds a surface, unless it was named before.
+func (w *writer) addStage(surface string) error {
+	t, err := w.d.table(surface)
+	if err != nil {
+		return err
+	}
+	if err := t.takes(w.window); err != nil {
+		return err
+	}
+	for _, s := range w.stages {
+		if s.table.Name == surface {
+			return nil
+		}
+		if fold(s.table.Name) == fold(surface) {
+			return oneTable(s.table.Name, surface)
+		}
+	}
+	w.stages = append(w.stages, &stage{table: t})
+	return nil
+}
+
 // begin refuses early what Commit would refuse.
 func (w *writer) begin() error {
 	for _, s := range w.stages {
@@ -66,45 +89,26 @@ func (w *writer) begin() error {
 	return w.checkFence()
 }
 
-// checkFence compares the stored fence of the scope with that of the attempt. An equal one is this attempt itself.
-func (w *writer) checkFence() error {
-	stored, err := w.storedFence(w.conn)
-	if err != nil {
-		return err
+var errEnded = errors.New("the attempt was committed or aborted")
+
+// usable answers whether the attempt can go on. After a fault of the staging it cannot, even if the provider looks away
+// from the error of its Put: SQLite has rolled back, and what is left is a part of the rows.
+func (w *writer) usable() error {
+	if w.conn == nil {
+		return errEnded
 	}
-	if stored.fence > w.scope.Fence {
-		return fmt.Errorf("%s/%s/%s in %s: %w: unit %s, attempt %d, at %s",
-			w.scope.Source, w.scope.Dataset, w.window, w.d.path, sink.ErrFenced, stored.unit, stored.attempt, stored.at)
+	if w.fault != nil {
+		return fmt.Errorf("rows that were put before are lost: %w", w.fault)
 	}
 	return nil
 }
 
-type fenceRow struct {
-	fence   events.Fence
-	unit    string
-	attempt int
-	at      string
+// ofRow reports that SQLite refused one row and kept the others.
+func ofRow(err error) bool {
+	const tooBig, constraint = 18, 19 // primary result codes
+	var e *sqlite.Error
+	return !errors.As(err, &e) || e.Code()&0xff == tooBig || e.Code()&0xff == constraint
 }
-
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// storedFence is zero if nothing was committed at the scope yet.
-func (w *writer) storedFence(q querier) (fenceRow, error) {
-	var r fenceRow
-	err := q.QueryRowContext(context.Background(), `
-SELECT fence, unit, attempt, committed_at
-FROM _towline_fence
-WHERE source = $1 AND dataset = $2 AND window = $3`,
-		w.scope.Source, w.scope.Dataset, w.window).Scan(&r.fence, &r.unit, &r.attempt, &r.at)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return fenceRow{}, fmt.Errorf("read the fence in %s: %w", w.d.path, err)
-	}
-	return r, nil
-}
-
-var errEnded = errors.New("the attempt was committed or aborted")
 
 func (w *writer) Put(ctx context.Context, surface, key string, row any) error {
 	if err := w.scope.Declares(surface); err != nil {
@@ -123,8 +127,8 @@ func (w *writer) put(ctx context.Context, surface, key string, row any) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.conn == nil {
-		return errEnded
+	if err := w.usable(); err != nil {
+		return err
 	}
 	s := w.stages[slices.IndexFunc(w.stages, func(s *stage) bool { return s.table.Name == surface })]
 	if err := w.stage(s); err != nil {
@@ -138,6 +142,9 @@ func (w *writer) put(ctx context.Context, surface, key string, row any) error {
 		return err
 	}
 	if _, err := s.insert.Exec(values...); err != nil {
+		if !ofRow(err) {
+			w.fault = err
+		}
 		return err
 	}
 	if w.rows%fenceEvery != fenceEvery-1 {
@@ -187,7 +194,8 @@ func (w *writer) endStaging() error {
 		return nil
 	}
 	w.inTx = false
-	return exec(w.conn, `COMMIT`)
+	w.fault = exec(w.conn, `COMMIT`)
+	return w.fault
 }
 
 func (w *writer) Progress(int64, int64) {} // shown by whoever wraps the writer
@@ -198,8 +206,8 @@ func (w *writer) State(s json.RawMessage) {
 	w.state = slices.Clone(s)
 }
 
-// Commit makes the attempt visible. It may be repeated after an error that was not ErrFenced, and after a success it
-// does nothing. Once it waits no longer for its turn, ctx does not interrupt it.
+// Commit makes the attempt visible. It may be repeated after an error that was not ErrFenced or ErrForeign, and after a
+// success it does nothing. Once it waits no longer for its turn, ctx does not interrupt it.
 func (w *writer) Commit(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -218,8 +226,8 @@ func (w *writer) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.conn == nil {
-		return errEnded
+	if err := w.usable(); err != nil {
+		return err
 	}
 	for _, s := range w.stages { // also of those to which nothing was put: they are replaced by nothing
 		if err := w.stage(s); err != nil {
@@ -244,6 +252,7 @@ const timestamp = "2006-01-02T15:04:05.000000Z"
 // merge is the transaction: everything of the attempt, or nothing.
 func (w *writer) merge(at string) error {
 	if err := w.d.unmoved(w.file); err != nil {
+		w.dirty = true // nor is it known which file the connection leads to
 		return fmt.Errorf("the file is not the one that the attempt began with: %w", err)
 	}
 	if err := w.checkFence(); err != nil {
@@ -257,13 +266,7 @@ func (w *writer) merge(at string) error {
 		}
 		total += rows
 	}
-	if err := exec(w.conn, `
-INSERT INTO _towline_fence (source, dataset, window, fence, run, unit, attempt, committed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (source, dataset, window)
-DO UPDATE SET fence = excluded.fence, run = excluded.run, unit = excluded.unit, attempt = excluded.attempt, committed_at = excluded.committed_at`,
-		w.scope.Source, w.scope.Dataset, w.window, string(w.scope.Fence),
-		w.scope.Run.String(), w.scope.Unit.String(), w.scope.Attempt, at); err != nil {
+	if err := w.mergeFence(at); err != nil {
 		return fmt.Errorf("fence: %w", err)
 	}
 	if err := exec(w.conn, `
@@ -274,17 +277,7 @@ DO UPDATE SET rows = excluded.rows, committed_at = excluded.committed_at`,
 		w.scope.Source, w.scope.Dataset, w.window, total, at); err != nil {
 		return fmt.Errorf("window: %w", err)
 	}
-	if w.state == nil {
-		return nil
-	}
-	// Two windows of a dataset may commit in any order. The state of the newer attempt stays.
-	if err := exec(w.conn, `
-INSERT INTO _towline_state (source, dataset, state, fence, committed_at)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (source, dataset)
-DO UPDATE SET state = excluded.state, fence = excluded.fence, committed_at = excluded.committed_at
-WHERE excluded.fence >= _towline_state.fence`,
-		w.scope.Source, w.scope.Dataset, string(w.state), string(w.scope.Fence), at); err != nil {
+	if err := w.mergeState(at); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	return nil
@@ -325,26 +318,26 @@ func (w *writer) dropOld(t *table) error {
 	return exec(w.conn, t.dropWindow, w.scope.Source, w.window)
 }
 
-// own refuses a second dataset in a table whose windows are replaced: each would remove the rows of the other.
+// own refuses a second dataset in a table whose windows are replaced: each would remove the rows of the other. A table
+// is one whatever the case of its name, and NOCASE tells names apart as SQLite does.
 func (w *writer) own(surface string) error {
-	if err := exec(w.conn, `
-INSERT INTO _towline_surfaces (surface, dataset)
-VALUES ($1, $2)
-ON CONFLICT DO NOTHING`, surface, w.scope.Dataset); err != nil {
-		return err
-	}
 	var dataset string
-	if err := w.conn.QueryRowContext(context.Background(), `
+	err := w.conn.QueryRowContext(context.Background(), `
 SELECT dataset
 FROM _towline_surfaces
-WHERE surface = $1`, surface).Scan(&dataset); err != nil {
+WHERE surface = $1 COLLATE NOCASE AND dataset <> $2
+LIMIT 1`, surface, w.scope.Dataset).Scan(&dataset)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return exec(w.conn, `
+INSERT INTO _towline_surfaces (surface, dataset)
+VALUES ($1, $2)
+ON CONFLICT DO NOTHING`, surface, w.scope.Dataset)
+	case err != nil:
 		return err
 	}
-	if dataset != w.scope.Dataset {
-		return fmt.Errorf("dataset %s would replace rows of dataset %s: give it a surface of its own, use mode %q, or, if it was renamed, delete the row of the surface in _towline_surfaces",
-			w.scope.Dataset, dataset, Upsert)
-	}
-	return nil
+	return fmt.Errorf("dataset %s would replace rows of dataset %s: give it a surface of its own, use mode %q, or, if it was renamed, delete the row of the surface in _towline_surfaces",
+		w.scope.Dataset, dataset, Upsert)
 }
 
 // landed finds out what became of a COMMIT that returned an error. It answers nil if the attempt is in the file. If
@@ -382,7 +375,7 @@ func (w *writer) release() {
 		discard(conn)
 		return
 	}
-	_ = conn.Close()
+	w.d.giveBack(conn, w.file)
 }
 
 func (w *writer) unstage(conn *sql.Conn) error {
