@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/towline-dev/towline/events"
@@ -16,7 +17,8 @@ import (
 // Provider does the work of units.
 type Provider interface {
 	// Sync does one attempt of one unit. It may run again for the same unit with a higher fence, and must write only
-	// through s. ctx ends when the lease ends, when it is lost, and at a shutdown behind its grace.
+	// through s. ctx ends when the lease ends, when it is lost, and at a shutdown behind its grace; its cause says which
+	// of them, and Stopping whether it was the last.
 	// An error made by Fail or RateLimited has its category; any other is provider_error (E-1). ErrStopped hands the
 	// unit back without using up a retry (U-16).
 	Sync(ctx context.Context, u Unit, s sink.Sink) (Result, error)
@@ -62,13 +64,14 @@ type Unit struct {
 	Fence       events.Fence    // the only value to compare at a sink
 	State       json.RawMessage // left by the last success of this source and dataset; nil: none
 	Config      json.RawMessage // of the sync
+	Store       string          // identity of the store whose fence it is
 }
 
 // Scope is what the unit's fence protects, and who writes.
 func (u Unit) Scope() sink.Scope {
 	return sink.Scope{
 		Source: u.Source, Dataset: u.Dataset, Window: u.Window, Run: u.Run, Unit: u.ID, Attempt: u.Attempt, Fence: u.Fence,
-		Surfaces: u.Surfaces,
+		Surfaces: u.Surfaces, Store: u.Store,
 	}
 }
 
@@ -90,15 +93,27 @@ func RateLimited(after time.Duration, err error) error {
 	return &Error{Category: events.RateLimit, After: after, Err: err}
 }
 
-// ErrStopped says: I stopped cleanly because ctx ended, and may be called again at any time (U-16).
+// ErrStopped says: I stopped cleanly because the process is stopping, and may be called again at any time (U-16).
 var ErrStopped = errors.New("stopped cleanly")
 
-// CategoryOf is the category of an error: that of the *Error in its chain, timeout for a deadline, and provider_error
-// for any other. Text is never looked at (E-1).
+// ErrStopping is the cause of a context that ended because the process is stopping. It is not ErrStopped, which only a
+// provider can say: a provider that passes on why its context ended has not said that it stopped cleanly.
+var ErrStopping = errors.New("the process is stopping")
+
+// Stopping reports that ctx was cancelled because the process is stopping, or without any cause. It is what to ask before
+// ErrStopped is returned: a lease that was lost, a lifetime and a deadline end ctx too, and a unit that has used up its
+// time must not look as if it had been stopped.
+func Stopping(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(cause, context.Canceled) || errors.Is(cause, ErrStopping)
+}
+
+// CategoryOf is the category of an error: that of the *Error in its chain if it is one of those above, timeout for a
+// deadline, and provider_error for any other. Text is never looked at (E-1).
 func CategoryOf(err error) Category {
 	var typed *Error
 	switch {
-	case errors.As(err, &typed):
+	case errors.As(err, &typed) && slices.Contains(events.Reported, typed.Category):
 		return typed.Category
 	case errors.Is(err, sink.ErrUndeclared):
 		return events.UndeclaredSurface

@@ -26,9 +26,10 @@ type program struct {
 // command read another repository than the one that was asked for, as in a hook.
 var kept = []string{"GIT_EXEC_PATH=", "GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM="}
 
-// inherited is the environment of this process, made safe: no words in the user's language, no lock, no question, no
-// fetch.
-func inherited() []string {
+// Environment is that of this process, made safe: no words in the user's language, no lock, no question, no fetch, and no
+// other object or parent than the one that an id names. It is exported for those who ask git beside the provider, and
+// want an answer that can be compared. It names no repository: -C or the working folder does.
+func Environment() []string {
 	var env []string
 	for _, v := range os.Environ() {
 		if strings.HasPrefix(v, "GIT_") && !hasAnyPrefix(v, kept) {
@@ -37,7 +38,9 @@ func inherited() []string {
 		env = append(env, v)
 	}
 	return append(env,
-		"LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat",
+		"LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0",
+		"GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_GRAFT_FILE=",         // none; with the null device a hint would stand in every error
 		"GIT_NO_LAZY_FETCH=1",     // from git 2.44 on
 		"GIT_ALLOW_PROTOCOL=none") // for all: there is no such protocol, so a fetch fails
 }
@@ -72,6 +75,15 @@ func (e *exitError) code() int {
 	var exit *exec.ExitError
 	if errors.As(e.cause, &exit) {
 		return exit.ExitCode()
+	}
+	return -1
+}
+
+// exitCode is that of a git that ended by itself; -1 for any other error, and for none.
+func exitCode(err error) int {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return exit.code()
 	}
 	return -1
 }

@@ -14,14 +14,15 @@ import (
 
 // Discover finds the repositories among paths, and gives each a source name: what Options.Repos takes. A path that is
 // no repository is left out, so the matches of a pattern can be given as they are. Linked worktrees, symlinks and
-// paths that are given twice are one repository, which goes by its common git directory.
+// paths that are given twice are one repository, which goes by its common git directory, and so by the HEAD of its main
+// worktree.
 //
 // A name is that of the repository's folder. It depends on nothing else, so it survives a restart, a new neighbour and
 // a move of the folder's parents. If two repositories have the same folder name, both names start with that of the
 // folder above, and if this does not help, end in a number made from the path: none of them keeps the plain name, which
 // would pass from one repository to the other when a third turns up.
 func Discover(ctx context.Context, paths ...string) (map[string]string, error) {
-	g := program{path: "git", env: inherited()}
+	g := program{path: "git", env: Environment()}
 	if err := g.checkVersion(ctx); err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func Discover(ctx context.Context, paths ...string) (map[string]string, error) {
 			tops[path] = path // git cannot read it: the plan will say why
 			continue
 		}
-		tops[found.dir] = top(found.dir)
+		tops[found.common] = top(found.common)
 	}
 	return named(tops), nil
 }

@@ -10,6 +10,6 @@ var (
 	ParseCommit = parseCommit
 	ParseChange = parseChange
 	ParseFile   = parseFile
-	Repair      = repair
+	RepairPath  = repairPath
 	Named       = named
 )

@@ -1,9 +1,12 @@
 // Package git is the provider of the first job: the history of repositories, month by month. It runs the git program,
 // only reads, and never fetches.
 //
-// What a unit of commits or changes reads depends on the objects of its window alone, never on what is checked out or
-// on anyone's configuration. So an equal fingerprint means equal rows, and a second attempt writes what the first did.
-// (Two files in a git directory cannot be overruled: info/attributes and info/grafts. Hardly anyone has them.)
+// What a unit of commits or changes reads depends on the objects of its window alone, never on what is checked out, on
+// anyone's configuration, or on what git replace, a graft or a shallow file puts in their place. So an equal fingerprint
+// means equal rows, and a second attempt writes what the first did. Two things remain: info/attributes in the git
+// directory, which git lets nobody overrule and hardly anyone has, and Options.Mailmap, which says so itself.
+//
+// Where there are refs of git replace, counts are those of git --no-replace-objects rev-list.
 package git
 
 import (
@@ -54,10 +57,11 @@ func Datasets() []Dataset {
 
 // Options is what the provider works on. The zero value of every field but Repos is a good choice.
 type Options struct {
-	// Repos are the repositories by source name. See Discover.
+	// Repos are the repositories by source name. See Discover. A linked worktree is read as git reads it: files are
+	// those of its own HEAD.
 	Repos map[string]string
-	// Refs select what is read, as git rev-list takes it: --all, --branches, --tags, --remotes, each also with
-	// =PATTERN, --glob=PATTERN, and --exclude=PATTERN before one of them. Empty: --all.
+	// Refs select what is read, as git rev-list takes it: --all, --branches, --tags, --remotes, each but the first also
+	// with =PATTERN, --glob=PATTERN, and --exclude=PATTERN before one of them, never at the end. Empty: --all.
 	Refs []string
 	// Mailmap maps names and addresses by the .mailmap of HEAD. A change of that file changes no fingerprint, so
 	// months that were read before keep the old names until they are read again.
@@ -89,11 +93,12 @@ var (
 	_ provider.Lister   = (*Provider)(nil)
 )
 
-// New is a provider of the repositories in o. It runs nothing yet. Errors: a ref selection that is none.
+// New is a provider of the repositories in o. It runs nothing yet. Errors: a ref selection that is none, or that ends in
+// an exclusion.
 func New(o Options) (*Provider, error) {
 	p := &Provider{
 		repos: maps.Clone(o.Repos), refs: o.Refs, mailmap: o.Mailmap, trustOwner: o.TrustOwner, now: o.Now,
-		program: program{path: o.Program, env: inherited()}, places: make(map[string]*place),
+		program: program{path: o.Program, env: Environment()}, places: make(map[string]*place),
 	}
 	for source, path := range p.repos {
 		absolute, err := filepath.Abs(path)
@@ -105,10 +110,8 @@ func New(o Options) (*Provider, error) {
 	if len(p.refs) == 0 {
 		p.refs = []string{"--all"}
 	}
-	for _, r := range p.refs {
-		if !selectsRefs(r) {
-			return nil, fmt.Errorf("refs: %q selects no refs: use --all, --branches, --tags, --remotes, --glob=PATTERN or --exclude=PATTERN", r)
-		}
+	if err := checkSelection(p.refs); err != nil {
+		return nil, err
 	}
 	if p.now == nil {
 		p.now = time.Now
@@ -117,6 +120,20 @@ func New(o Options) (*Provider, error) {
 		p.program.path = "git"
 	}
 	return p, nil
+}
+
+// checkSelection refuses what is no selection. The last word must select something: git counts an exclusion for the
+// words behind it only, so one at the end has no effect, and one alone leaves git without anything to read.
+func checkSelection(words []string) error {
+	for _, w := range words {
+		if !selectsRefs(w) {
+			return fmt.Errorf("refs: %q selects no refs: use --all, --branches, --tags, --remotes, --glob=PATTERN or --exclude=PATTERN", w)
+		}
+	}
+	if last := words[len(words)-1]; strings.HasPrefix(last, "--exclude=") {
+		return fmt.Errorf("refs: %q excludes from nothing: put --all, --branches, --tags, --remotes or --glob=PATTERN behind it", last)
+	}
+	return nil
 }
 
 // selectsRefs is an allow list, because the words are arguments of a program.
@@ -134,15 +151,21 @@ func selectsRefs(word string) bool {
 }
 
 // Sync does one unit. Beside those of the sink its errors are: not_found for a repository that is gone; configuration
-// for one that is refused, with the fix in the text; provider.ErrStopped when ctx was cancelled and nothing else was
-// wrong; the error of a deadline; provider_error for anything that git says.
+// for one that is refused, with the fix in the text; provider.ErrStopped when the process is stopping and nothing else was
+// wrong; the cause of ctx when that was cancelled for another reason, and the error of its deadline; provider_error for
+// anything that git says.
 func (p *Provider) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (provider.Result, error) {
 	result, err := p.sync(ctx, u, s)
 	if err == nil {
 		return result, nil
 	}
-	if errors.Is(err, context.Canceled) && ctx.Err() == context.Canceled {
+	cause := context.Cause(ctx)
+	cancelled := ctx.Err() == context.Canceled && (errors.Is(err, context.Canceled) || errors.Is(err, cause))
+	switch {
+	case cancelled && provider.Stopping(ctx):
 		return provider.Result{}, provider.ErrStopped
+	case cancelled:
+		err = cause // the sink may have said no more than that it was cancelled
 	}
 	return provider.Result{}, fmt.Errorf("git %s of %s: %w", u.Dataset, u.Source, err)
 }

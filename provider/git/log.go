@@ -27,11 +27,10 @@ const (
 	freeTextLines = 3
 )
 
-// logArgs are those of every git log. The repository's own configuration may change none of what it prints.
-var logArgs = []string{
-	"log", "--no-walk=unsorted", "--stdin", "-z", "--no-color", "--no-show-signature", "--no-notes", "--no-ext-diff",
-	"--no-textconv", "--encoding=UTF-8",
-}
+// logArgs are those of every git log. The repository's own configuration may change none of what it prints. A format of
+// our own has no colours, notes or decorations, counting lines runs no program for diffs, and a pipe has no pager, so none
+// of these is switched off.
+var logArgs = []string{"log", "--no-walk=unsorted", "--stdin", "-z", "--no-show-signature", "--encoding=UTF-8"}
 
 // readLog calls f for every record that git log writes for the commits of the unit's window. It returns how many
 // records f has said to be rows, and the fingerprint of the commits that were read.
@@ -154,10 +153,11 @@ type changeRow struct {
 	Repaired bool   `json:"encoding_repaired"`
 }
 
-// changeArgs pin what numbers come out: real paths instead of renames, the root commit too, merges not, one algorithm.
+// changeArgs pin what numbers come out: real paths instead of renames, the root commit too, one algorithm. Of a merge git
+// log shows none unless it is asked to.
 var changeArgs = []string{
-	"--numstat", "--no-renames", "--root", "--no-diff-merges", "--diff-algorithm=myers", "--no-relative",
-	"--ignore-submodules=none", "--submodule=short", "-O/dev/null", "--format=tformat:%x1e%H",
+	"--numstat", "--no-renames", "--root", "--diff-algorithm=myers", "--ignore-submodules=none", "-O/dev/null",
+	"--format=tformat:%x1e%H",
 }
 
 func (p *Provider) syncChanges(ctx context.Context, r *repository, u provider.Unit, s sink.Sink) (provider.Result, error) {
@@ -166,8 +166,7 @@ func (p *Provider) syncChanges(ctx context.Context, r *repository, u provider.Un
 		return provider.Result{}, err
 	}
 	if partial {
-		return provider.Result{}, provider.Fail(provider.Configuration, fmt.Errorf(
-			"%s is a partial clone, and counting changed lines would fetch what it lacks: clone it without --filter, or leave the dataset %s out", r.path, Changes))
+		return provider.Result{}, r.wouldFetch("counting changed lines", "leave the dataset "+Changes+" out", nil)
 	}
 	sha := ""
 	return p.readLog(ctx, r, u, s, command{args: changeArgs}, func(l *logRead, record []byte) error {
@@ -191,7 +190,7 @@ func parseChange(sha string, record []byte) (changeRow, error) {
 		return changeRow{}, fmt.Errorf("commit %.64q: git log wrote the change %.80q, which has not the fields added, deleted and path", sha, record)
 	}
 	row := changeRow{SHA: sha}
-	row.Path, row.Repaired = repair(fields[2])
+	row.Path, row.Repaired = repairPath(fields[2])
 	for i, to := range []**int64{&row.Added, &row.Deleted} {
 		if fields[i] == "-" {
 			continue

@@ -21,7 +21,7 @@ const oldest = "2.37"
 // repository is one that was found fit to be read.
 type repository struct {
 	path string // as configured
-	dir  string // its common git directory
+	dir  string // its git directory; of a linked worktree its own, which has its HEAD
 	git  program
 }
 
@@ -52,18 +52,20 @@ func (p *Provider) open(ctx context.Context, source string) (*repository, error)
 func (g program) at(dir string) program {
 	env := append(g.env[:len(g.env):len(g.env)],
 		"GIT_DIR="+dir, "GIT_WORK_TREE="+dir, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_ATTR_NOSYSTEM=1")
+		"GIT_ATTR_NOSYSTEM=1",
+		"GIT_SHALLOW_FILE=") // none: a clone that becomes shallow behind open lacks commits, and that is an error of git
 	return program{path: g.path, env: env}
 }
 
-// overridden is what the repository's configuration may not say. The last two decide which files count as binary.
+// overridden is what the repository's configuration may not say: all that decides which files count as binary. attr.tree
+// is known from git 2.43 on, and means nothing to an older one.
 var overridden = []string{
-	"-c", "core.fsmonitor=false", "-c", "core.attributesFile=" + os.DevNull, "-c", "core.bigFileThreshold=512m",
+	"-c", "core.attributesFile=" + os.DevNull, "-c", "attr.tree=", "-c", "diff.default.binary=auto", "-c", "core.bigFileThreshold=512m",
 }
 
 // run runs git in the repository.
 func (r *repository) run(ctx context.Context, c command, read func(io.Reader) error) error {
-	c.global = slices.Concat([]string{"-C", r.dir, "--no-pager"}, overridden, c.global)
+	c.global = slices.Concat([]string{"-C", r.dir}, overridden, c.global)
 	return r.explain(r.git.run(ctx, c, read))
 }
 
@@ -93,19 +95,37 @@ func gone(path string) error {
 	return provider.Fail(provider.NotFound, fmt.Errorf("there is no git repository at %s: restore it, or remove it from the configuration", path))
 }
 
-// partial reports a clone without some of its objects, which git would fetch.
+// Partial reports whether a source is a clone without some of its objects, which git would fetch. Where the datasets
+// Changes and Files need those, they refuse with a configuration error.
+func (p *Provider) Partial(ctx context.Context, source string) (bool, error) {
+	r, err := p.open(ctx, source)
+	if err != nil {
+		return false, err
+	}
+	return r.partial(ctx)
+}
+
 func (r *repository) partial(ctx context.Context) (bool, error) {
 	out, err := r.output(ctx, "config", "--null", "--get-regexp", `^(extensions\.partialclone|remote\..*\.(promisor|partialclonefilter))$`)
-	var exit *exitError
-	if errors.As(err, &exit) && exit.code() == 1 {
+	if exitCode(err) == 1 {
 		return false, nil // nothing is set
 	}
 	return out != "", err
 }
 
+// wouldFetch refuses to read what a partial clone lacks. cause is what git said; nil if it was not asked.
+func (r *repository) wouldFetch(what, otherwise string, cause error) error {
+	err := fmt.Errorf("%s is a partial clone, and %s would fetch what it lacks: clone it without --filter, or %s", r.path, what, otherwise)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return provider.Fail(provider.Configuration, err)
+}
+
 // location is a repository on disk.
 type location struct {
-	dir     string // common git directory, without symlinks: the same for every linked worktree
+	dir     string // git directory, without symlinks
+	common  string // the one of them that holds objects and branches: the same for every linked worktree
 	shallow bool
 }
 
@@ -146,7 +166,7 @@ func (g program) revParse(ctx context.Context, path string, trustOwner bool) (lo
 		global = append(global, "-c", "safe.directory=*")
 	}
 	// The path comes last, since it alone may hold anything.
-	args := []string{"rev-parse", "--is-shallow-repository", "--show-prefix", "--path-format=absolute", "--git-common-dir"}
+	args := []string{"rev-parse", "--is-shallow-repository", "--show-prefix", "--path-format=absolute", "--git-dir"}
 	out, err := g.output(ctx, command{global: global, args: args})
 	if err != nil {
 		return location{}, err
@@ -156,11 +176,29 @@ func (g program) revParse(ctx context.Context, path string, trustOwner bool) (lo
 	if prefix != "" {
 		return location{}, gone(path) // git went up and found the repository around it
 	}
-	dir, err = filepath.EvalSymlinks(strings.TrimSuffix(dir, "\n"))
+	found := location{shallow: shallow == "true"}
+	found.dir, err = filepath.EvalSymlinks(strings.TrimSuffix(dir, "\n"))
+	if err == nil {
+		found.common, err = filepath.EvalSymlinks(commonDir(found.dir))
+	}
 	if err != nil {
 		return location{}, provider.Fail(provider.OtherError, fmt.Errorf("git directory of %s: %w", path, err))
 	}
-	return location{dir: dir, shallow: shallow == "true"}, nil
+	return found, nil
+}
+
+// commonDir is where a git directory says that its objects and branches are: in the file commondir, which only that of
+// a linked worktree has (gitrepository-layout).
+func commonDir(dir string) string {
+	link, err := os.ReadFile(filepath.Join(dir, "commondir"))
+	if err != nil {
+		return dir
+	}
+	common := strings.TrimSuffix(string(link), "\n")
+	if filepath.IsAbs(common) {
+		return common
+	}
+	return filepath.Join(dir, common)
 }
 
 // isRepository reports a git directory, or a .git file that leads to one, by what git itself requires of them.
@@ -180,8 +218,8 @@ func isRepository(path string) bool {
 		_, err = os.Stat(dir)
 		return ok && err == nil
 	}
-	for _, name := range []string{"HEAD", "objects"} {
-		if _, err := os.Lstat(filepath.Join(path, name)); err != nil {
+	for _, part := range []string{filepath.Join(path, "HEAD"), filepath.Join(commonDir(path), "objects")} {
+		if _, err := os.Lstat(part); err != nil {
 			return false
 		}
 	}

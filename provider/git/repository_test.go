@@ -77,6 +77,28 @@ func TestAPartialCloneIsNotFetchedInto(t *testing.T) {
 	require.Equal(t, before, partial.git("count-objects", "-v"))
 }
 
+// Surfaces 1.2.8: a clone without trees is refused for what needs them, with the fix, and only for that.
+func TestACloneWithoutTreesIsNotFetchedInto(t *testing.T) {
+	r := newRepo(t)
+	r.git("config", "uploadpack.allowFilter", "true")
+	r.write("a.txt", "1\n")
+	r.commit("2024-03-01T00:00:00Z", "one")
+	treeless := repo{t, filepath.Join(t.TempDir(), "treeless")}
+	treeless.run(nil, "", "clone", "-q", "--bare", "--filter=tree:0", "file://"+r.dir, treeless.dir)
+	before := treeless.git("count-objects", "-v")
+	p := provide(t, treeless)
+	partial, err := p.Partial(context.Background(), "project")
+	require.NoError(t, err)
+	require.True(t, partial)
+	refused(t, p, git.Changes, provider.Configuration, "clone it without --filter, or leave the dataset changes out")
+	refused(t, p, git.Files, provider.Configuration, "clone it without --filter, or leave the dataset files out: git ls-tree: ")
+	for _, dataset := range []string{git.Refs, git.Commits} {
+		rows, _ := sync(t, p, unit(dataset, everything))
+		require.Len(t, rows, 1, dataset)
+	}
+	require.Equal(t, before, treeless.git("count-objects", "-v"))
+}
+
 // Surfaces 1.2.8: a git without --since-as-filter, no git, and something else of that name are refused.
 func TestTheProgramIsChecked(t *testing.T) {
 	r := newRepo(t)
@@ -150,6 +172,40 @@ func TestAVanishedRepositoryIsNotFound(t *testing.T) {
 	require.Len(t, listed(t, orphan), 1)
 	require.NoError(t, os.RemoveAll(main.dir))
 	refused(t, orphan, git.Commits, provider.NotFound, linked)
+}
+
+// Surfaces 1.1: a linked worktree is the same repository, looked at from there: the files are those of its own HEAD.
+func TestALinkedWorktreeHasItsOwnHead(t *testing.T) {
+	bare := newRepo(t, "--bare") // HEAD names main, which will not exist
+	seed := newRepo(t)
+	seed.write("a", "1\n")
+	seed.commit("2024-03-01T00:00:00Z", "x")
+	seed.git("push", "-q", bare.dir, "main:refs/heads/side")
+	linked := repo{t, filepath.Join(t.TempDir(), "linked")}
+	bare.git("worktree", "add", "-q", linked.dir, "side")
+	linked.write("b", "1\n")
+	linked.commit("2024-03-02T00:00:00Z", "y")
+
+	p := provide(t, linked)
+	files, _ := sync(t, p, unit(git.Files, everything))
+	require.Equal(t, []string{"a", "b"}, column(files, "path"))
+	refused(t, provide(t, bare), git.Files, provider.Configuration, "names refs/heads/main")
+	for _, dataset := range []string{git.Refs, git.Commits, git.Changes} {
+		there, _ := sync(t, p, unit(dataset, everything))
+		here, _ := sync(t, provide(t, bare), unit(dataset, everything))
+		require.NotEmpty(t, there)
+		require.Equal(t, here, there, dataset)
+	}
+	require.Equal(t, listed(t, provide(t, bare)), listed(t, p))
+
+	u := unit(git.Files, everything)
+	s := providertest.NewSink(u)
+	p = provide(t, linked, func(o *git.Options) {
+		o.Program = script(t, `case "$*" in *ls-tree*) rm -rf `+filepath.Join(bare.dir, "worktrees")+` ;; esac; exec git "$@"`)
+	})
+	_, err := p.Sync(context.Background(), u, s)
+	require.Equal(t, provider.NotFound, provider.CategoryOf(err), "it was removed while it was read")
+	refused(t, p, git.Files, provider.NotFound, linked.dir)
 }
 
 // E-1: a repository that is deleted while it is read is not_found too, whatever git says of it.

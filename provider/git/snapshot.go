@@ -19,8 +19,12 @@ type refRow struct {
 }
 
 // syncRefs reads every ref, whatever the ref selection is: it is the list that explains the selection. An entry is a
-// line; git allows neither blanks nor control characters in the name of a ref.
+// line; git allows neither blanks nor control characters in the name of a ref. A ref that is broken fails the unit: to
+// leave it out would be to say that it is gone.
 func (p *Provider) syncRefs(ctx context.Context, r *repository, _ provider.Unit, s sink.Sink) (provider.Result, error) {
+	if _, err := r.hasCommits(ctx); err != nil {
+		return provider.Result{}, err
+	}
 	args := []string{"for-each-ref", "--format=%(objectname) %(refname)"}
 	rows := 0
 	err := r.run(ctx, command{args: args}, func(out io.Reader) error {
@@ -46,12 +50,8 @@ type fileRow struct {
 }
 
 func (p *Provider) syncFiles(ctx context.Context, r *repository, _ provider.Unit, s sink.Sink) (provider.Result, error) {
-	head, err := r.output(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-	var exit *exitError
-	if errors.As(err, &exit) && exit.code() == 1 {
-		return provider.Result{}, nil // HEAD has no commit yet: an empty repository, or a branch that is not born
-	}
-	if err != nil {
+	head, err := r.head(ctx)
+	if err != nil || head == "" {
 		return provider.Result{}, err
 	}
 	partial, err := r.partial(ctx)
@@ -63,7 +63,7 @@ func (p *Provider) syncFiles(ctx context.Context, r *repository, _ provider.Unit
 		args = append(args, "-l") // the size; asking for it would make a partial clone fetch
 	}
 	rows := 0
-	err = r.run(ctx, command{args: append(args, strings.TrimSpace(head))}, func(out io.Reader) error {
+	err = r.run(ctx, command{args: append(args, head)}, func(out io.Reader) error {
 		return eachRecord(out, 0, func(record []byte) error {
 			row, err := parseFile(record, !partial)
 			if err != nil {
@@ -73,6 +73,10 @@ func (p *Provider) syncFiles(ctx context.Context, r *repository, _ provider.Unit
 			return s.Put(ctx, Files, row.Path, row)
 		})
 	})
+	var exit *exitError
+	if partial && errors.As(err, &exit) {
+		err = r.wouldFetch("listing the files of HEAD", "leave the dataset "+Files+" out", exit)
+	}
 	return provider.Result{Rows: rows}, err
 }
 
@@ -88,7 +92,7 @@ func parseFile(record []byte, sized bool) (fileRow, error) {
 		return fileRow{}, fmt.Errorf("git ls-tree wrote %.80q, which has not %d fields and a path", record, want)
 	}
 	row := fileRow{Blob: fields[2]}
-	row.Path, row.Repaired = repair(path)
+	row.Path, row.Repaired = repairPath(path)
 	if sized && fields[3] != "-" {
 		n, err := strconv.ParseInt(fields[3], 10, 64)
 		if err != nil {

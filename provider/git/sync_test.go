@@ -3,6 +3,7 @@ package git_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,6 +87,9 @@ func TestConfigurationChangesNothing(t *testing.T) {
 	r.write("sub/b.txt", "z\n")
 	r.commit("2024-03-03T00:00:00Z", "side, à côté")
 	r.git("merge", "-q", "--no-ff", "-m", "merge", "main")
+	r.write(".gitattributes", "* -diff\n")
+	r.commit("2024-03-04T00:00:00Z", "attributes")
+	r.git("notes", "add", "-m", "a note")
 	r.raw("tree TREE\nauthor A <a@b> 1709251200 +0000\ncommitter C <c@d> 1709251200 +0000\n" +
 		"gpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\nsigned\n")
 	units := []provider.Unit{unit(git.Commits, everything), unit(git.Changes, everything), unit(git.Refs, everything), unit(git.Files, everything)}
@@ -99,6 +103,7 @@ func TestConfigurationChangesNothing(t *testing.T) {
 	attributes := filepath.Join(t.TempDir(), "attributes")
 	require.NoError(t, os.WriteFile(attributes, []byte("* -diff\n"), 0o600))
 	r.write(".gitattributes", "* -diff\nmoved.txt diff=evil\n")
+	r.write(".git/info/attributes", "moved.txt diff=evil\n") // git lets nobody overrule these, but for numbers it runs no program
 	for key, value := range map[string]string{
 		"log.showRoot": "false", "log.showSignature": "true", "log.diffMerges": "first-parent", "log.follow": "true",
 		"log.mailmap": "true", "log.date": "relative", "log.decorate": "full", "log.abbrevCommit": "true", "core.abbrev": "5",
@@ -107,6 +112,7 @@ func TestConfigurationChangesNothing(t *testing.T) {
 		"diff.evil.textconv": evil, "diff.evil.command": evil, "color.ui": "always", "format.pretty": "oneline", "format.notes": "true",
 		"i18n.logOutputEncoding": "ISO-8859-1", "core.quotePath": "true", "core.pager": evil, "core.fsmonitor": evil,
 		"core.worktree": r.dir, "core.attributesFile": attributes, "core.bigFileThreshold": "1",
+		"attr.tree": "HEAD", "diff.default.binary": "true", "diff.default.textconv": evil, "diff.default.command": evil,
 		"gpg.program": evil, "pager.log": "true", "notes.displayRef": "*",
 	} {
 		r.git("config", key, value)
@@ -117,6 +123,61 @@ func TestConfigurationChangesNothing(t *testing.T) {
 		require.Equal(t, plain[i], again, u.Dataset)
 	}
 	require.NoFileExists(t, touched)
+}
+
+// W-8: git replace, grafts and a shallow file put other objects or parents in place of those that the ids name. They
+// change no row and no count, since the fingerprint is of the ids.
+func TestWhatStandsInForObjectsChangesNothing(t *testing.T) {
+	for name, harm := range map[string]func(r repo, ids []string){
+		"a replaced commit": func(r repo, ids []string) {
+			tree := r.git("rev-parse", "HEAD^{tree}")
+			r.git("replace", ids[2], r.git("commit-tree", "-m", "another subject, and no parent", tree))
+		},
+		"a replaced blob": func(r repo, _ []string) {
+			r.git("replace", r.git("rev-parse", "HEAD:a"), r.run(nil, "other\ntext\nof more\nlines\n", "-C", r.dir, "hash-object", "-w", "--stdin"))
+		},
+		"a graft": func(r repo, ids []string) { r.write(".git/info/grafts", ids[2]+"\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepo(t)
+			var ids []string
+			for _, at := range []string{"2024-01-01", "2024-02-01", "2024-03-01"} {
+				r.write("a", strings.Repeat(at+"\n", len(ids)+1))
+				ids = append(ids, r.commit(at+"T00:00:00Z", "of "+at))
+			}
+			fresh := func() *git.Provider {
+				return provide(t, r, func(o *git.Options) { o.Refs = []string{"--branches"} })
+			}
+			units := []provider.Unit{unit(git.Commits, everything), unit(git.Changes, everything), unit(git.Files, everything)}
+			plain := make([][]row, len(units))
+			for i, u := range units {
+				plain[i], _ = sync(t, fresh(), u)
+			}
+			months := listed(t, fresh())
+			harm(r, ids)
+			for i, u := range units {
+				again, _ := sync(t, fresh(), u)
+				require.Equal(t, plain[i], again, u.Dataset)
+			}
+			require.Equal(t, months, listed(t, fresh()))
+			n, err := fresh().CountAll(context.Background(), "project")
+			require.NoError(t, err)
+			require.Equal(t, len(ids), n)
+		})
+	}
+}
+
+// W-8: a clone that becomes shallow between the look at it and the walk is not taken for a shorter history.
+func TestACloneThatBecomesShallow(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "one")
+	tip := r.commit("2024-03-02T00:00:00Z", "two")
+	p := provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `case "$*" in *--timestamp*) echo `+tip+` > `+filepath.Join(r.dir, ".git", "shallow")+` ;; esac; exec git "$@"`)
+	})
+	rows, _ := sync(t, p, unit(git.Commits, everything))
+	require.Len(t, rows, 2)
+	refused(t, p, git.Commits, provider.Configuration, "fetch --unshallow")
 }
 
 // HU-4: a hook's environment names another repository. Ours is read all the same.
@@ -132,14 +193,15 @@ func TestTheEnvironmentOfAHookIsIgnored(t *testing.T) {
 	require.Equal(t, []string{mine}, column(rows, "sha"))
 }
 
-// Surfaces 1.2.7: every command runs without locks, questions, translations and fetches.
+// Surfaces 1.2.7: every command runs without locks, questions, translations and fetches, and without the attributes of
+// the machine, which a test cannot write.
 func TestTheEnvironmentOfEveryCommand(t *testing.T) {
 	r := newRepo(t)
 	r.write("a", "1\n")
 	r.commit("2024-03-01T00:00:00Z", "x")
 	calls := filepath.Join(t.TempDir(), "calls")
 	p := provide(t, r, func(o *git.Options) {
-		o.Program = script(t, `echo "$LC_ALL $GIT_OPTIONAL_LOCKS $GIT_TERMINAL_PROMPT $GIT_ALLOW_PROTOCOL $GIT_NO_LAZY_FETCH" >> `+calls+`; exec git "$@"`)
+		o.Program = script(t, `echo "$LC_ALL $GIT_OPTIONAL_LOCKS $GIT_TERMINAL_PROMPT $GIT_ALLOW_PROTOCOL $GIT_NO_LAZY_FETCH ${GIT_DIR:+attributes $GIT_ATTR_NOSYSTEM}" >> `+calls+`; exec git "$@"`)
 	})
 	for _, d := range git.Datasets() {
 		sync(t, p, unit(d.Name, everything))
@@ -149,8 +211,9 @@ func TestTheEnvironmentOfEveryCommand(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	require.Greater(t, len(lines), 10)
 	for _, line := range lines {
-		require.Equal(t, "C 0 0 none 1", line)
+		require.Contains(t, []string{"C 0 0 none 1 ", "C 0 0 none 1 attributes 1"}, line)
 	}
+	require.Contains(t, lines, "C 0 0 none 1 attributes 1")
 }
 
 // Surfaces 1.2.1: whatever reaches a commit counts: tags, notes, remotes, stashes, a detached worktree.
@@ -185,8 +248,6 @@ func TestEveryRefCounts(t *testing.T) {
 	for _, ref := range refs {
 		require.Equal(t, r.git("rev-parse", ref.text("name")), ref["target"])
 	}
-	files, _ := sync(t, p, unit(git.Files, everything))
-	require.Empty(t, files)
 }
 
 // Surfaces 1.2.12: one ref selection holds for listing, reading and the oracle.
@@ -208,6 +269,10 @@ func TestARefSelection(t *testing.T) {
 	for _, bad := range []string{"", "main", "--output=x", "--all=x", "--glob", "--exclude=", "-n1"} {
 		_, err := git.New(git.Options{Refs: []string{bad}})
 		require.ErrorContains(t, err, "selects no refs", bad)
+	}
+	for _, bad := range [][]string{{"--exclude=wip"}, {"--exclude=wip", "--exclude=topic"}, {"--branches", "--exclude=wip"}} {
+		_, err := git.New(git.Options{Refs: bad})
+		require.ErrorContains(t, err, `excludes from nothing: put --all, --branches, --tags, --remotes or --glob=PATTERN behind it`, bad)
 	}
 }
 
@@ -350,13 +415,7 @@ func TestACancelledContextStopsCleanly(t *testing.T) {
 func TestTheWholeProcessGroupIsKilled(t *testing.T) {
 	r := newRepo(t)
 	r.commit("2024-03-01T00:00:00Z", "x")
-	p := provide(t, r, func(o *git.Options) {
-		o.Program = script(t, `
-case "$*" in
-*" log "*) printf '\0361111111111111111111111111111111111111111\037\0371\0371\037name\nmail\nsubject\000'; sleep 100000 & wait ;;
-*) exec git "$@" ;;
-esac`)
-	})
+	p := endless(t, r)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	u := unit(git.Commits, everything)
@@ -364,6 +423,18 @@ esac`)
 	s.Fail = func(providertest.Row) error { cancel(); return nil }
 	_, err := p.Sync(ctx, u, s)
 	require.ErrorIs(t, err, provider.ErrStopped)
+}
+
+// endless is a provider whose git log writes one commit, and then has a child that holds its output open.
+func endless(t testing.TB, r repo) *git.Provider {
+	t.Helper()
+	return provide(t, r, func(o *git.Options) {
+		o.Program = script(t, `
+case "$*" in
+*" log "*) printf '\0361111111111111111111111111111111111111111\037\0371\0371\037name\nmail\nsubject\000'; sleep 100000 & wait ;;
+*) exec git "$@" ;;
+esac`)
+	})
 }
 
 // U-16: a stop in the middle of a line of git is a clean stop, not a line that is not understood.
@@ -414,6 +485,39 @@ func TestWhatIsNoCleanStop(t *testing.T) {
 	_, err = p.Sync(ctx, u, s)
 	require.ErrorIs(t, err, full)
 	require.NotErrorIs(t, err, provider.ErrStopped)
+}
+
+// U-16, HU-4: only a stop of the process is a clean stop. What any other cause has ended returns that cause, or the unit
+// would be handed back for ever.
+func TestTheCauseOfAnEndIsTold(t *testing.T) {
+	r := newRepo(t)
+	r.commit("2024-03-01T00:00:00Z", "x")
+	p := endless(t, r)
+	u := unit(git.Commits, everything)
+	lifetime := fmt.Errorf("the lifetime has ended")
+	for cause, want := range map[error]error{
+		nil:      provider.ErrStopped,
+		lifetime: lifetime,
+		fmt.Errorf("grace is over: %w", provider.ErrStopping): provider.ErrStopped,
+	} {
+		for said, say := range map[string]func(context.Context) error{
+			"nothing": func(context.Context) error { return nil }, "the error": context.Context.Err, "the cause": context.Cause,
+		} {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			s := providertest.NewSink(u)
+			s.Fail = func(providertest.Row) error {
+				cancel(cause)
+				return say(ctx)
+			}
+			_, err := p.Sync(ctx, u, s)
+			require.ErrorIs(t, err, want, "the sink says %s", said)
+			require.Equal(t, errors.Is(want, provider.ErrStopped), errors.Is(err, provider.ErrStopped))
+		}
+		ended, cancel := context.WithCancelCause(context.Background())
+		cancel(cause)
+		_, err := p.Sync(ended, u, providertest.NewSink(u))
+		require.ErrorIs(t, err, want)
+	}
 }
 
 // RW-6: a provider that writes elsewhere is stopped by the sink, and reports it as that.

@@ -15,7 +15,7 @@ type Table struct {
 }
 
 // Tables are the tables of all surfaces. Times are fixed-width UTC text; encoding_repaired is 1 where a byte that was
-// not UTF-8 was written as \xNN.
+// not UTF-8 was written as \xNN, or in a path a backslash as \x5c because it would have read so.
 func Tables() []Table {
 	return []Table{
 		{

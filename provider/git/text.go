@@ -2,12 +2,12 @@ package git
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
 
-// repair makes text valid UTF-8. Each byte that is not becomes \xNN: the row stays readable, nothing is lost, and two
-// paths that differ in such a byte stay two. true: it did something.
+// repair makes text valid UTF-8. Each byte that is not becomes \xNN: the row stays readable. true: it did something.
 func repair(s string) (string, bool) {
 	if utf8.ValidString(s) {
 		return s, false
@@ -23,4 +23,15 @@ func repair(s string) (string, bool) {
 		s = s[n:]
 	}
 	return b.String(), true
+}
+
+// looksRepaired is text that repair could have written.
+var looksRepaired = regexp.MustCompile(`\\(x[0-9a-f]{2})`)
+
+// repairPath is repair for a path, which is a key: two that differ stay two. A backslash that stands where it reads as
+// such a byte becomes \x5c, so every \xNN in the result is one byte of the path, and the path can be had back. Free text
+// is not treated so: \x1b in a subject is more often meant than mistaken.
+func repairPath(s string) (string, bool) {
+	text, _ := repair(looksRepaired.ReplaceAllString(s, `\x5c$1`))
+	return text, text != s
 }

@@ -1,10 +1,13 @@
 package git_test
 
 import (
+	"encoding/hex"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +84,48 @@ func TestOddPathsStayWhole(t *testing.T) {
 		require.Equal(t, strings.HasPrefix(row.text("path"), "caf"), row["encoding_repaired"])
 	}
 }
+
+// Surfaces 1.2.6: paths are keys. Two that differ stay two, whatever bytes and backslashes are in them, and each can be
+// had back from its text.
+func TestPathsThatDifferStayTwo(t *testing.T) {
+	r := newRepo(t)
+	blob := r.run(nil, "1\n", "-C", r.dir, "hash-object", "-w", "--stdin")
+	names := []string{"\xff", `\xff`, `\x5cxff`, `\\xff`, "\\\xff"}
+	var tree strings.Builder
+	for _, name := range names {
+		tree.WriteString("100644 blob " + blob + "\t" + name + "\x00")
+	}
+	id := r.run(nil, tree.String(), "-C", r.dir, "mktree", "-z")
+	r.git("update-ref", "refs/heads/main", r.git("commit-tree", "-m", "x", id))
+	want := sorted([]string{`\xff`, `\x5cxff`, `\x5cx5cxff`, `\\x5cxff`, `\\xff`})
+	for _, dataset := range []string{git.Files, git.Changes} {
+		rows, _ := sync(t, provide(t, r), unit(dataset, everything))
+		require.Equal(t, want, sorted(column(rows, "path")))
+		for _, row := range rows {
+			require.Equal(t, true, row["encoding_repaired"])
+		}
+	}
+
+	escape := regexp.MustCompile(`\\x[0-9a-f]{2}`)
+	var every func(prefix string, more int)
+	every = func(path string, more int) {
+		text, repaired := git.RepairPath(path)
+		require.True(t, utf8.ValidString(text))
+		require.Equal(t, text != path, repaired, "%q", path)
+		require.Equal(t, path, escape.ReplaceAllStringFunc(text, func(s string) string {
+			b, err := hex.DecodeString(s[len(`\x`):])
+			require.NoError(t, err)
+			return string(b)
+		}), "%q", text)
+		for i := 0; more > 0 && i < len(letters); i++ {
+			every(path+letters[i:i+1], more-1)
+		}
+	}
+	every("", 6)
+}
+
+// letters are those that a repaired byte is written with, and one that is repaired.
+const letters = "\\x5c\xff"
 
 // Surfaces 1.2.6: a record with a wrong number of fields names its commit and is never skipped.
 func TestARecordThatIsNotUnderstoodFails(t *testing.T) {
