@@ -52,15 +52,31 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 		_, err = tx.Execute(decider.StartNode{Node: e.node, Started: events.NodeStarted{
 			Host: c.Host, PID: c.PID, Version: c.Version, StoreMode: mode, Config: e.knobs.recorded(),
 		}})
+		if err != nil {
+			return err
+		}
+		if e.origin, err = tx.origin(); err != nil {
+			return err
+		}
 		gone = 0
 		for _, n := range alive {
 			if tx.Gone(n.Incarnation) {
 				gone++
 			}
 		}
-		return err
+		return nil
 	})
 	return gone, err
+}
+
+// origin is the incarnation that began the log.
+func (t *Tx) origin() (events.NodeID, error) {
+	first, err := t.tx.After(0, 1)
+	if err != nil || len(first) == 0 {
+		return events.NodeID{}, err
+	}
+	id, _ := first[0].Stream.Node()
+	return id, nil
 }
 
 // recoverLeases decides every lease that a gone incarnation held, in pages.

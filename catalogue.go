@@ -3,6 +3,7 @@ package towline
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,9 +63,9 @@ type Dataset struct {
 // (RW-2, RW-3).
 type Retry struct {
 	Max     int
-	Backoff time.Duration     // zero: 60 s
+	Backoff time.Duration     // zero: unit.expired_lease_retry_backoff
 	Modes   []events.Mode     // nil: all
-	On      []events.Category // nil: a lost lease only; of those that a worker reports
+	On      []events.Category // failures that a worker reports and that are tried again, too; a lost worker always is
 }
 
 // PostSync is what follows a run that had a success. The zero value is nothing.
@@ -96,16 +97,54 @@ const maxNameBytes = 200
 
 func newCatalogue(syncs []Sync) (catalogue, error) {
 	c := catalogue{syncs: map[string]Sync{}}
-	for i, s := range syncs {
+	for _, s := range syncs {
 		if err := s.check(); err != nil {
-			return c, fmt.Errorf("sync %d (%q): %w", i, s.Name, err)
+			return c, fmt.Errorf("sync %q: %w", s.Name, err)
 		}
 		if _, twice := c.syncs[s.Name]; twice {
 			return c, fmt.Errorf("sync %q is configured twice", s.Name)
 		}
 		c.syncs[s.Name] = s.normal()
 	}
-	return c, nil
+	return c, onePlaceOneSync(syncs)
+}
+
+// onePlaceOneSync refuses a (source, dataset) in two syncs: watermarks, coverage and left state belong to that pair (4.2),
+// so what the one has read would count as read by the other, and never reach its sink.
+func onePlaceOneSync(syncs []Sync) error {
+	type place struct{ source, dataset string }
+	owners := map[place]string{}
+	for _, s := range syncs {
+		for _, source := range s.Sources {
+			for _, d := range s.Datasets {
+				for _, name := range d.places() {
+					p := place{source, name}
+					if owner, taken := owners[p]; taken {
+						return fmt.Errorf("source %q with dataset %q stands twice, in sync %q and in sync %q, and would have one watermark: rename one of them",
+							source, name, owner, s.Name)
+					}
+					owners[p] = s.Name
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// places are the names under which a dataset is remembered: watermarks by member, the rest by its own name.
+func (d Dataset) places() []string {
+	if family := d.family(); !slices.Contains(family, d.Name) {
+		return append(slices.Clone(family), d.Name)
+	}
+	return d.family()
+}
+
+// family are the members of a dataset, by default itself.
+func (d Dataset) family() []string {
+	if len(d.Members) == 0 {
+		return []string{d.Name}
+	}
+	return d.Members
 }
 
 func (s Sync) check() error {
@@ -161,9 +200,12 @@ func (d Dataset) check() error {
 		}
 	}
 	for _, on := range d.Retry.On {
-		if !slices.Contains(retryable, on) {
-			return fmt.Errorf("retry on %q: want one of %v", on, retryable)
+		if !retryable(on) {
+			return fmt.Errorf("retry on %q: want one of %v but %s", on, events.Reported, events.RateLimit)
 		}
+	}
+	if d.Retry.Max == 0 && (d.Retry.Backoff != 0 || d.Retry.Modes != nil || d.Retry.On != nil) {
+		return errors.New("retry max is 0: want 1 or more, or no Retry at all")
 	}
 	if err := distinct("member", d.Members); err != nil {
 		return err
@@ -171,11 +213,9 @@ func (d Dataset) check() error {
 	return distinct("surface", d.Surfaces)
 }
 
-// retryable are the categories that a worker reports of its unit, and the lease that it lost. A rate limit is not among
-// them, for it always retries (E-2), nor is what the engine itself decides.
-var retryable = []events.Category{
-	events.ExpiredLease, events.Timeout, events.Network, events.Auth, events.NotFound, events.Configuration,
-	events.ProviderError, events.SinkError, events.UndeclaredSurface,
+// retryable reports what Retry.On may name. A rate limit is not among it, for it always retries (E-2).
+func retryable(c events.Category) bool {
+	return c == events.ExpiredLease || c != events.RateLimit && slices.Contains(events.Reported, c)
 }
 
 // distinct checks names, and that none stands twice.
@@ -241,30 +281,34 @@ func (s Sync) policy(k Knobs) events.Policy {
 	return p
 }
 
-// defaultRetryBackoff is the wait of a Retry that names none.
-const defaultRetryBackoff = 60 * time.Second
+// categories adds the lost worker to what is declared: surfaces that are safe to write again are so after a crash, too.
+func (r Retry) categories() []events.Category {
+	if r.On == nil || slices.Contains(r.On, events.ExpiredLease) {
+		return r.On
+	}
+	return append([]events.Category{events.ExpiredLease}, r.On...)
+}
 
+// retryPolicies are the declared ones, and behind them the shipped one: the first that fits a unit decides (RW-2), and
+// what the author has written is for this dataset.
 func (s Sync) retryPolicies(k Knobs) []events.RetryPolicy {
 	var out []events.RetryPolicy
-	if linear := decider.Linear(k.expiredLeaseMaxRetries(), events.SpanOf(k.ExpiredLeaseRetryBackoff)); linear.Provider == s.Provider {
-		out = append(out, linear)
-	}
 	for _, d := range s.Datasets {
 		if d.Retry.Max == 0 {
 			continue
-		}
-		family := d.Members
-		if len(family) == 0 {
-			family = []string{d.Name}
 		}
 		modes := d.Retry.Modes
 		if modes == nil {
 			modes = []events.Mode{Incremental, Backfill, FullResync}
 		}
 		out = append(out, events.RetryPolicy{
-			Name: s.Name + "/" + d.Name, Provider: s.Provider, Modes: modes, Family: family, Surfaces: d.Surfaces,
-			MaxRetries: d.Retry.Max, Backoff: events.SpanOf(cmp.Or(d.Retry.Backoff, defaultRetryBackoff)), RetryOn: d.Retry.On,
+			Name: s.Name + "/" + d.Name, Provider: s.Provider, Modes: modes, Family: d.family(), Surfaces: d.Surfaces,
+			MaxRetries: d.Retry.Max, Backoff: events.SpanOf(cmp.Or(d.Retry.Backoff, k.ExpiredLeaseRetryBackoff)),
+			RetryOn: d.Retry.categories(),
 		})
+	}
+	if linear := decider.Linear(k.expiredLeaseMaxRetries(), events.SpanOf(k.ExpiredLeaseRetryBackoff)); linear.Provider == s.Provider {
+		out = append(out, linear)
 	}
 	return out
 }

@@ -16,7 +16,7 @@ type Clock struct {
 	at   events.Micros // engine time at that reading
 }
 
-// NewClock reads wall; nil is time.Now. A process has one clock, for its store and its engine.
+// NewClock reads wall; nil is time.Now. A process has one clock: the engine gives its own to its store.
 func NewClock(wall func() time.Time) *Clock {
 	if wall == nil {
 		wall = time.Now

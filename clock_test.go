@@ -2,6 +2,7 @@ package towline_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,27 @@ func TestAClockThatWasSetBackFreezesNothing(t *testing.T) {
 		last = e.At
 	}
 	require.Equal(t, head.Add(events.SpanOf(7*time.Second)), last)
+}
+
+// CLK-1, CLK-2: a store that was opened with the defaults has no second clock beside that of its engine. When the wall
+// clock is set back, a transaction is as late as the engine says, and both go on.
+func TestAStoreHasTheClockOfItsEngine(t *testing.T) {
+	s, err := openFile(filepath.Join(t.TempDir(), "towline.db"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	wall := enginetest.NewClock(start)
+	e, err := towline.Open(context.Background(), s, towline.Config{Clock: towline.NewClock(wall.Now), Entropy: seeded(1)})
+	require.NoError(t, err)
+	want := events.MicrosOf(start)
+	for _, step := range []time.Duration{0, time.Second, -time.Hour, time.Second, 2 * time.Second} {
+		wall.Step(step)
+		want = want.Add(events.SpanOf(max(step, 0)))
+		require.NoError(t, e.Transact(context.Background(), "", func(tx *towline.Tx) error {
+			require.Equal(t, want, tx.Now(), "after a step of %s", step)
+			return nil
+		}))
+		require.Equal(t, want, e.Now())
+	}
 }
 
 // CLK-2, N-3: a process whose clock is behind that of another does not wait for its own; it goes on from the newest

@@ -86,6 +86,7 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 		"retry backoff -1s":         dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Backoff: -time.Second}}),
 		`member "m" stands twice`:   dataset(towline.Dataset{Name: "a", Members: []string{"m", "m"}}),
 		`surface is empty`:          dataset(towline.Dataset{Name: "a", Surfaces: []string{""}}),
+		"retry max is 0":            dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Backoff: time.Second}}),
 		`retry mode "nightly"`:      dataset(towline.Dataset{Name: "a", Retry: towline.Retry{Modes: []events.Mode{"nightly"}}}),
 		`retry on "rate_limit"`:     dataset(towline.Dataset{Name: "a", Retry: towline.Retry{On: []events.Category{events.RateLimit}}}),
 		`retry on "never_started"`:  dataset(towline.Dataset{Name: "a", Retry: towline.Retry{On: []events.Category{events.NeverStarted}}}),
@@ -104,6 +105,10 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 	}
 	w.o.config.Syncs = []towline.Sync{reports(), reports()}
 	require.ErrorContains(t, w.open(), `sync "reports" is configured twice`)
+	other := reports() // P-7: it would share the watermarks
+	other.Name, other.Sources = "mirror", []string{"west", "south"}
+	w.o.config.Syncs = []towline.Sync{reports(), other}
+	require.ErrorContains(t, w.open(), `source "south" with dataset "articles" stands twice, in sync "reports" and in sync "mirror"`)
 	w.o.config.Syncs = []towline.Sync{reports()}
 	require.NoError(t, w.open())
 }

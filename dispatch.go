@@ -33,7 +33,7 @@ func (t *Tx) refill() error {
 			}
 		}
 	}
-	oldest, ok := t.hot.OldestWithRoom(events.RunID{}, t.now)
+	oldest, ok := t.hot.OldestWithRoom(t.now)
 	if !ok {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (t *Tx) beneficiary() (events.RunID, bool) {
 			return own, true
 		}
 	}
-	return t.hot.OldestWithRoom(events.RunID{}, t.now)
+	return t.hot.OldestWithRoom(t.now)
 }
 
 // dispatch decides for one run. limit 0 is the handler, which takes what fits; any other is a refill.

@@ -20,7 +20,7 @@ type Config struct {
 	Syncs   []Sync       // what Plan decomposes by
 	Knobs   Knobs        // zero: the defaults
 	Lister  Lister       // nil: no provider lists periods
-	Clock   *Clock       // the one that the store reads; nil: a new one of the wall clock
+	Clock   *Clock       // of the engine and of its store; nil: a new one of the wall clock
 	Entropy io.Reader    // feeds ids and tokens; nil: crypto/rand
 	Version string       // recorded with NodeStarted
 	Host    string       // the same; empty: not recorded
@@ -28,8 +28,8 @@ type Config struct {
 	Logger  *slog.Logger // nil: slog.Default()
 	// FoldCache is how many folded streams the writer keeps; zero: 16384.
 	FoldCache int
-	// ReactionLimit is the most commands that one transaction may cause; zero: the larger of 10,000 and three times
-	// plan.max_units. Passing it is a defect and panics.
+	// ReactionLimit is the most reactions that one Execute may have; zero: 10,000, and three for each open unit. Passing it
+	// is a defect, rules that answer each other for ever, and panics.
 	ReactionLimit int
 }
 
@@ -59,6 +59,7 @@ type Engine struct {
 	lister  Lister
 	logger  *slog.Logger
 	node    events.NodeID
+	origin  events.NodeID // that began the log: the identity of the store, which copies share
 	version string
 	limit   int
 
@@ -88,19 +89,25 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	if e.logger == nil {
 		e.logger = slog.Default()
 	}
-	if e.limit == 0 {
-		e.limit = max(10_000, 3*knobs.MaxUnits)
-	}
 	entropy := c.Entropy
 	if entropy == nil {
 		entropy = rand.Reader
 	}
 	e.mem = newMemory(knobs.hot(), c.FoldCache, entropy)
-	s.Attach(store.Hooks{BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
+	s.Attach(store.Hooks{Now: e.clock.Now, BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
 	if err := e.boot(ctx, c); err != nil {
 		return nil, err
 	}
 	return e, nil
+}
+
+// reactionLimit: one event of a run may touch each of its units, and a unit's event two things more.
+func (e *Engine) reactionLimit(openUnits int) int {
+	const least, perUnit = 10_000, 3
+	if e.limit > 0 {
+		return e.limit
+	}
+	return least + perUnit*max(openUnits, e.knobs.MaxUnits)
 }
 
 // Node is this incarnation.
@@ -145,8 +152,10 @@ func (e *Engine) Log(ctx context.Context, after events.Position, each func(event
 }
 
 // Stop appends NodeStopped: a clean stop (N-6). It is the last word of this incarnation: every later transaction gets
-// ErrStopped, also that of a handler which has outlived its shutdown. The store stays open. A second Stop does nothing.
+// ErrStopped, also that of a handler which has outlived its shutdown, and Wait returns. The store stays open. A second
+// Stop does nothing.
 func (e *Engine) Stop(ctx context.Context, reason string) error {
+	defer e.signals.stopped()
 	err := e.Transact(ctx, "", func(tx *Tx) error {
 		_, err := tx.Execute(decider.StopNode{Node: e.node, Reason: reason})
 		e.mem.stopped = err == nil

@@ -12,7 +12,6 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -207,22 +206,23 @@ func TestCallersOfOneCommitAreIndependent(t *testing.T) {
 	require.Len(t, openRuns(w), callers/3)
 }
 
-// R-10, L-2: a transaction that causes more commands than the limit is a defect, and panics with the command; nothing
-// of it stays.
+// R-10, L-2: more reactions than any rule can have are a defect, and panic with the command; nothing of it stays.
 func TestTheReactionLimitPanics(t *testing.T) {
-	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")},
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{tiered()},
 		Knobs: daily(towline.Knobs{}), ReactionLimit: 10}})
+	p := w.started(days("tracker", 20))
+	lease := w.claim(w.unit(p.Run, 1).Unit)
 	w.unchanged(func() {
 		defer func() {
 			p := fmt.Sprint(recover())
-			require.Contains(t, p, "more than 10 commands in one transaction")
-			require.Contains(t, p, "PlanUnit")
+			require.Contains(t, p, "reactions without end")
+			require.Contains(t, p, "fail_reference of unit/")
 		}()
-		_, _ = w.e.Plan(context.Background(), days("north", 20))
+		_ = w.e.Fail(context.Background(), lease, events.Auth, "no entry")
 		t.Error("no panic")
 	})
 	w.memoryIsTrue()
-	w.plan(days("north", 5))
+	w.complete(lease)
 	w.deliver(w.complete)
 }
 
@@ -275,24 +275,27 @@ func TestAHalfReadMemoryIsNotUsed(t *testing.T) {
 	require.Empty(t, only[events.UnitSucceeded](w.since(before))[0].Watermarks, "WM-3: the watermark in force was known")
 }
 
-// L-3, N-3: the same in shared mode, when what another process has done cannot be read at the first try.
+// L-3, N-3: the same in shared mode, when what another process has done cannot be read, wherever in it that is.
 func TestAHalfFollowedLogIsNotUsed(t *testing.T) {
-	clock := enginetest.NewClock(start)
-	a := openWorkshop(t, options{shared: true, clock: clock})
-	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
-		config: towline.Config{Entropy: seeded(2)}})
-	for _, query := range []string{"FROM nodes", "FROM runs r WHERE", "CROSS JOIN outbox", "CROSS JOIN units",
-		"FROM watermarks", "FROM left_state", "FROM units WHERE unit_id"} {
+	a, b := pair(t, towline.Knobs{}, reports())
+	for n := 1; ; n++ {
+		p := b.started(towline.RunSpec{Sync: "reports", Mode: towline.FullResync})
+		a.e.ForgetMemory()
 		a.memoryIsTrue()
-		p := b.plan(towline.RunSpec{Sync: "reports"})
-		b.step()
-		b.dispatch(p.Run)
-		a.store.failQuery = query
-		require.ErrorIs(t, a.transact(func(*towline.Tx) error { return nil }), errPlanted, query)
-		a.store.failQuery = ""
+		for _, u := range b.units(p.Run) {
+			b.complete(b.claim(u.Unit))
+		}
+		a.store.failRead = n
+		err := a.transact(func(*towline.Tx) error { return nil })
+		if err == nil {
+			require.Greater(t, n, 3, "a page, and a stream or more behind events that were followed")
+			break
+		}
+		require.ErrorIs(t, err, errPlanted)
 		a.memoryIsTrue()
-		clock.Step(time.Second)
+		b.deliver(b.complete)
 	}
+	a.store.failRead = 0
 }
 
 // L-11, SC-333: a caller that leaves while it waits leaves nothing behind, and the writer is usable.

@@ -25,6 +25,9 @@ var (
 	ErrTooEarly = decider.ErrTooEarly
 	// ErrUnavailable: the store cannot write now. Nothing was accepted; the same call may succeed later.
 	ErrUnavailable = store.ErrUnavailable
+	// ErrMoved: the store's file was deleted, moved or replaced under the process. Nothing is accepted any more; stop, put
+	// it back, and start again.
+	ErrMoved = store.ErrMoved
 	// ErrStopped: this incarnation has ended (Engine.Stop). Nothing was accepted.
 	ErrStopped = errors.New("the engine has stopped")
 )
@@ -57,5 +60,5 @@ type RunExistsError struct {
 }
 
 func (e *RunExistsError) Error() string {
-	return fmt.Sprintf("sync %q has an open run %s and allows one at a time", e.Sync, e.Run)
+	return fmt.Sprintf("sync %q has an open run %s and allows one at a time; wait for it to end", e.Sync, e.Run)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
 )
 
 // CompareMemory says in which lines the hot view that the writer keeps differs from one that is loaded from the tables,
@@ -34,6 +35,14 @@ func (e *Engine) CompareMemory(ctx context.Context) ([]string, error) {
 		}
 		return nil
 	})
+}
+
+// VerifyPage is the size of a page of Verify.
+const VerifyPage = verifyPage
+
+// VerifyInPages is Verify with pages of so many rows.
+func (e *Engine) VerifyInPages(ctx context.Context, scratch store.Store, page int) (Verification, error) {
+	return e.verify(ctx, scratch, page)
 }
 
 // CachedFolds is how many folds the writer keeps.

@@ -152,6 +152,7 @@ type faulty struct {
 	refuse    error  // what every Write says
 	lose      error  // what the next commit says; once
 	failQuery string // what a query of a transaction must hold to fail
+	failRead  int    // which reading of the log by a transaction fails, from now; zero: none
 	commits   int
 	dies      int // how many commits succeed; zero: all
 	reads     atomic.Int64
@@ -201,6 +202,28 @@ func (t faultyTx) Query(scan func(store.Row) error, query string, args ...any) e
 		return errPlanted
 	}
 	return t.Tx.Query(scan, query, args...)
+}
+
+func (t faultyTx) Stream(id events.StreamID) ([]events.Envelope, error) {
+	if t.f.readFails() {
+		return nil, errPlanted
+	}
+	return t.Tx.Stream(id)
+}
+
+func (t faultyTx) After(p events.Position, limit int) ([]events.Envelope, error) {
+	if t.f.readFails() {
+		return nil, errPlanted
+	}
+	return t.Tx.After(p, limit)
+}
+
+func (f *faulty) readFails() bool {
+	if f.failRead == 0 {
+		return false
+	}
+	f.failRead--
+	return f.failRead == 0
 }
 
 func (t faultyTx) Exec(query string, args ...any) error {

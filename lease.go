@@ -1,10 +1,11 @@
 package towline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -24,6 +25,7 @@ type Lease struct {
 	Unit       projections.SyncRunUnit // the row after the claim
 	Sync       string
 	Fence      events.Fence    // for sinks
+	Store      string          // identity of the store whose fence it is: fences of two stores cannot be compared (HU-5)
 	Token      events.Token    // the right to renew and to settle; never logged
 	ExpiresIn  time.Duration   // until the lease ends if it is not renewed
 	RenewEvery time.Duration   // a third of the lease
@@ -67,7 +69,7 @@ func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 func (s HandedBack) command(t *Tx, l Lease, run decider.Run) decider.Command {
 	return decider.HandBackUnit{
 		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-		Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes), Backoff: t.e.knobs.Backoff(),
+		Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.knobs.Backoff(),
 	}
 }
 
@@ -80,7 +82,10 @@ func (e *Engine) Claim(ctx context.Context, unit events.UnitID, w Worker) (Lease
 		lease, rejected, err = tx.claim(unit, w)
 		return err
 	})
-	return lease, errors.Join(err, rejected)
+	if err != nil {
+		return Lease{}, err // what was decided did not come to be
+	}
+	return lease, rejected
 }
 
 // Complete settles a unit well (U-7). A caller that no longer holds the lease gets ErrLeaseLost, and its result is on
@@ -111,7 +116,10 @@ func (e *Engine) Settle(ctx context.Context, l Lease, s Settle) error {
 		rejected, err = tx.settle(l, s)
 		return err
 	})
-	return errors.Join(err, rejected)
+	if err != nil {
+		return err
+	}
+	return rejected
 }
 
 // SettleAndClaim ends one attempt and claims the next unit of the same worker in one transaction, which halves the
@@ -148,13 +156,14 @@ func (e *Engine) Renew(ctx context.Context, l Lease) (Lease, error) {
 
 // RenewAll renews the leases of one node that fall due together, in one transaction (HU-3). There is one error per
 // lease: ErrLeaseLost, or nil, and then its times in leases are those in force now, whether or not there was anything to
-// write.
+// write. An error as a whole, ErrUnavailable or ErrStopped, has changed nothing.
 func (e *Engine) RenewAll(ctx context.Context, leases []Lease) ([]error, error) {
 	var lost []error
+	var renewed []Lease
 	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) error {
-		lost = make([]error, len(leases))
-		for i := range leases {
-			rejected, err := tx.renew(&leases[i])
+		lost, renewed = make([]error, len(leases)), slices.Clone(leases)
+		for i := range renewed {
+			rejected, err := tx.renew(&renewed[i])
 			if err != nil {
 				return err
 			}
@@ -162,7 +171,11 @@ func (e *Engine) RenewAll(ctx context.Context, leases []Lease) ([]error, error) 
 		}
 		return nil
 	})
-	return lost, err
+	if err != nil {
+		return nil, err
+	}
+	copy(leases, renewed)
+	return lost, nil
 }
 
 func (t *Tx) renew(l *Lease) (rejected, err error) {
@@ -230,7 +243,7 @@ func (t *Tx) lease(id events.UnitID, run decider.Run) (Lease, error) {
 		return Lease{}, err
 	}
 	l := Lease{
-		Unit: projections.UnitOf(u), Sync: run.Plan.Sync, Fence: events.NewFence(t.hot.Epoch(), u.Claimed), Token: u.Lease.Token,
+		Unit: projections.UnitOf(u), Sync: run.Plan.Sync, Fence: events.NewFence(t.hot.Epoch(), u.Claimed), Store: t.e.origin.String(), Token: u.Lease.Token,
 		ExpiresIn: u.Lease.ExpiresAt.Sub(t.now).Std(), RenewEvery: run.Plan.Policy.Lease.Std() / 3,
 		Lifetime: u.Lease.EndsAt.Sub(t.now).Std(), Config: t.e.syncs.syncs[run.Plan.Sync].Config,
 	}
@@ -263,10 +276,21 @@ func storable(s Settle) (Settle, error) {
 		settle.Result, err = storableResult(settle.Result)
 		return settle, err
 	case Failed:
+		if !slices.Contains(events.Reported, settle.Category) { // a word of the caller's own
+			settle.Text = string(settle.Category) + ": " + settle.Text
+			settle.Category = events.ProviderError
+		}
 		settle.Result, err = storableResult(settle.Result)
 		return settle, err
 	}
 	return s, nil
+}
+
+// CheckResult says whether the log can take a result: a caller asks before its sink commits what belongs to it. ErrInvalid
+// names the field.
+func CheckResult(r events.Result) error {
+	_, err := storableResult(r)
+	return err
 }
 
 func storableResult(r events.Result) (events.Result, error) {
@@ -280,11 +304,11 @@ func storableResult(r events.Result) (events.Result, error) {
 		if len(*part.json) == 0 {
 			continue
 		}
-		stored, err := json.Marshal(*part.json)
-		if err != nil || !utf8.Valid(stored) {
+		var stored bytes.Buffer
+		if err := json.Compact(&stored, *part.json); err != nil || !utf8.Valid(stored.Bytes()) {
 			return r, invalid("result."+part.field, "it is not JSON", "")
 		}
-		*part.json = stored
+		*part.json = stored.Bytes()
 	}
 	if n := len(r.State) + len(r.Detail); n > events.MaxResultBytes {
 		return r, invalid("result", fmt.Sprintf("state and detail are %d bytes", n), fmt.Sprintf("keep them to %d together", events.MaxResultBytes))

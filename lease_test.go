@@ -736,3 +736,50 @@ func TestALeaseOverTheAPIOutlivesARestart(t *testing.T) {
 	require.ErrorIs(t, w.e.Complete(context.Background(), lost, events.Result{}), towline.ErrLeaseLost)
 	require.Equal(t, events.WorkerLost, w.unit(p.Run, 2).ErrorCategory)
 }
+
+// L-3, L-11: what was decided in a commit that failed did not come to be: the caller gets the fault alone, with no
+// refusal, lease or new time beside it.
+func TestAVoidCommitSaysNothingElse(t *testing.T) {
+	ctx := context.Background()
+	w := newWorkshop(t)
+	p := w.started(towline.RunSpec{Sync: "reports"})
+	id := w.unit(p.Run, 1).Unit
+
+	w.store.lose = errPlanted
+	lease, err := w.e.Claim(ctx, id, towline.Worker{})
+	require.ErrorIs(t, err, errPlanted)
+	require.Zero(t, lease)
+
+	lease = w.claim(id)
+	w.advance(40 * time.Second)
+	leases := []towline.Lease{lease}
+	w.store.lose = errPlanted
+	lost, err := w.e.RenewAll(ctx, leases)
+	require.ErrorIs(t, err, errPlanted)
+	require.Nil(t, lost)
+	require.Equal(t, lease.ExpiresIn, leases[0].ExpiresIn)
+	w.complete(lease)
+}
+
+// L-12, E-4: a result is stored as it was written, but for white space.
+func TestAResultIsStoredAsItWasWritten(t *testing.T) {
+	w := newWorkshop(t)
+	p := w.started(towline.RunSpec{Sync: "reports"})
+	l := w.claim(w.unit(p.Run, 1).Unit)
+	wide := strings.Repeat("<", events.MaxResultBytes-20)
+	require.NoError(t, w.e.Complete(context.Background(), l, events.Result{State: json.RawMessage(`{"t": "a <b> & ` + wide[:100] + `"}`),
+		Detail: json.RawMessage(`"` + wide[:60_000] + `"`)}))
+	require.JSONEq(t, `{"t":"a <b> & `+wide[:100]+`"}`, string(w.unit(p.Run, 1).Result.State))
+	require.NotContains(t, string(w.unit(p.Run, 1).Result.State), "u003c")
+}
+
+// E-1, I-26: a category that is none becomes provider_error, with the caller's word in the text.
+func TestACategoryOfTheCallersOwn(t *testing.T) {
+	w := newWorkshop(t)
+	p := w.started(towline.RunSpec{Sync: "reports"})
+	l := w.claim(w.unit(p.Run, 1).Unit)
+	require.NoError(t, w.e.Fail(context.Background(), l, events.Category("out of \xff ink"), "no more"))
+	u := w.unit(p.Run, 1)
+	require.Equal(t, events.ProviderError, u.ErrorCategory)
+	require.Contains(t, u.ErrorText, "ink: no more")
+}

@@ -19,8 +19,12 @@ import (
 // the whole of it, and the next transaction reads it anew (L-3).
 type memory struct {
 	knobs projections.HotKnobs
-	hot   *projections.Hot // nil: to be loaded
-	folds *simplelru.LRU[events.StreamID, fold]
+	hot   *projections.Hot                      // nil: to be loaded
+	folds *simplelru.LRU[events.StreamID, fold] // as far as hot
+
+	// views is how far the tables hold the log, with what the commit in progress has appended; zero: their checkpoint,
+	// which is written with the commit, says it. A transaction that is rolled back takes back what it caught up.
+	views events.Position
 
 	entropy io.Reader
 	ulids   *ulid.MonotonicEntropy
@@ -48,12 +52,18 @@ func newMemory(k projections.HotKnobs, size int, entropy io.Reader) memory {
 }
 
 func (m *memory) void() {
-	m.hot = nil
-	m.folds.Purge()
+	m.forget()
+	m.views = 0
 	m.stopped = false
 }
 
-// checkpoint is the last write of every commit.
+// forget drops what is folded from the log; the next transaction reads it anew.
+func (m *memory) forget() {
+	m.hot = nil
+	m.folds.Purge()
+}
+
+// checkpoint is the last write of every commit. Every transaction of it has brought the tables to the head first.
 func (m *memory) checkpoint(tx store.Tx) error {
 	head, _, err := tx.Head()
 	if err != nil {
@@ -62,33 +72,39 @@ func (m *memory) checkpoint(tx store.Tx) error {
 	return projections.Checkpoint(tx, head)
 }
 
-// refresh brings the memory to the head of the log: from the tables at first, and after that by what others have
-// appended since, which in exclusive mode only an application's own transaction can.
+// refresh brings tables and memory to the head of the log, by what others have appended since the last transaction: in
+// shared mode another process, and in any mode an application's own transaction, which knows no tables.
 func (m *memory) refresh(tx store.Tx) error {
 	head, _, err := tx.Head()
 	if err != nil {
 		return err
 	}
-	switch {
-	case m.hot == nil:
-		hot, err := projections.LoadHot(tx, m.knobs)
-		if err != nil {
-			return err
-		}
-		m.hot = hot
-	case m.hot.Position() != head:
-		if err := m.follow(tx, head); err != nil {
-			m.void() // it may be between two states
-			return err
-		}
+	before := m.views
+	if err := m.refreshTo(tx, head); err != nil {
+		m.forget() // it may be between two states
+		m.views = before
+		return err
 	}
 	return nil
 }
 
-// followPage bounds how many foreign events are held at once.
-const followPage = 1000
+func (m *memory) refreshTo(tx store.Tx, head events.Position) error {
+	if m.views != head {
+		if err := m.catchUp(tx, head); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.hot == nil || m.isLong(head-m.hot.Position()):
+		return m.load(tx)
+	case m.hot.Position() != head:
+		return m.follow(tx, head)
+	}
+	return nil
+}
 
-func (m *memory) follow(tx store.Tx, head events.Position) error {
+// catchUp applies to the tables what nobody has applied to them.
+func (m *memory) catchUp(tx store.Tx, head events.Position) error {
 	applied, err := projections.Position(tx)
 	if err != nil {
 		return err
@@ -98,51 +114,80 @@ func (m *memory) follow(tx store.Tx, head events.Position) error {
 			return err
 		}
 	}
-	touched := newRunSet()
-	for from := m.hot.Position(); from < head; {
-		page, err := tx.After(from, followPage)
+	m.views = head
+	return nil
+}
+
+// load reads the hot view from the tables. The folds go, because nobody has kept them up with the log.
+func (m *memory) load(tx store.Tx) error {
+	m.folds.Purge()
+	hot, err := projections.LoadHot(tx, m.knobs)
+	m.hot = hot
+	return err
+}
+
+// isLong reports a backlog that is faster read from the tables than folded. A fold costs what the reading of some eight
+// units costs, about 60 µs; and a reading drops the folds of streams in use, so it does not pay for a few events.
+func (m *memory) isLong(backlog events.Position) bool {
+	const few, unitsPerFold = 500, 8
+	return int(backlog) > few+m.hot.Units()/unitsPerFold
+}
+
+// followPage bounds how many foreign events are held at once.
+const followPage = 1000
+
+// follow folds foreign events as if they were this process's own, so its cost is theirs: not that of the runs they
+// belong to.
+func (m *memory) follow(tx store.Tx, head events.Position) error {
+	for m.hot.Position() < head {
+		page, err := tx.After(m.hot.Position(), followPage)
 		if err != nil {
 			return err
 		}
 		if len(page) == 0 {
-			return fmt.Errorf("log ends at %d, its head is %d", from, head)
+			return fmt.Errorf("log ends at %d, its head is %d", m.hot.Position(), head)
 		}
 		for _, env := range page {
-			m.folds.Remove(env.Stream)
-			if err := touched.add(tx, env.Stream); err != nil {
+			before, err := m.before(tx, env)
+			if err != nil {
 				return err
 			}
-			from = env.Position
+			after := decider.Evolve(before, env)
+			m.hot.Apply(env, before, after)
+			m.keep(env.Stream, fold{state: after, version: env.Version})
 		}
-	}
-	return m.hot.Reload(tx, touched.list)
-}
-
-// runSet collects the runs to which streams belong, each once, in order.
-type runSet struct {
-	list []events.RunID
-	seen map[events.RunID]bool
-}
-
-func newRunSet() *runSet { return &runSet{seen: map[events.RunID]bool{}} }
-
-func (s *runSet) add(tx store.Tx, id events.StreamID) error {
-	run, ok := id.Run()
-	if owner, kind, isRegister := id.Register(); isRegister && kind != events.KindMessage {
-		run, ok = events.RunID(owner), true
-	}
-	if unit, isUnit := id.Unit(); isUnit {
-		row, found, err := projections.NewView(tx).Unit(unit)
-		if err != nil {
-			return err
-		}
-		run, ok = row.Run, found
-	}
-	if ok && !s.seen[run] {
-		s.seen[run] = true
-		s.list = append(s.list, run)
+		m.hot.Forget() // they are committed
 	}
 	return nil
+}
+
+// before is the state to which an event was appended: kept, or read and folded.
+func (m *memory) before(tx store.Tx, env events.Envelope) (decider.State, error) {
+	zero, version := decider.Zero(env.Stream), env.Version-1
+	if _, untracked := zero.(decider.Untracked); untracked || version == 0 {
+		return zero, nil
+	}
+	if f, ok := m.folds.Get(env.Stream); ok && f.version == version {
+		return f.state, nil
+	}
+	history, err := tx.Stream(env.Stream)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", env.Stream, err)
+	}
+	if len(history) < int(version) {
+		return nil, fmt.Errorf("stream %s has %d events, want %d", env.Stream, len(history), version)
+	}
+	return decider.Fold(env.Stream, history[:version]), nil
+}
+
+// keep remembers a fold while its stream is in use. What has ended is forgotten at once: a late message for it costs
+// a read, and a plan of many units does not fill the memory with the dead.
+func (m *memory) keep(id events.StreamID, f fold) {
+	if projections.Ended(f.state) {
+		m.folds.Remove(id)
+		return
+	}
+	m.folds.Add(id, f)
 }
 
 // newULID makes an id out of the frozen time of a transaction; ids of one millisecond rise.

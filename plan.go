@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -22,10 +24,11 @@ type RunSpec struct {
 	Mode     events.Mode // Incremental (zero), Backfill or FullResync
 	Sources  []string    // nil: all that are enabled; empty but not nil: none
 	Datasets []string    // the same
-	Since    time.Time   // inclusive; zero: not given. Backfill needs both ends
-	Before   time.Time   // exclusive; zero: not given
-	Key      string      // idempotency key, its scope is the sync; empty: none
-	By       Actor       // zero: the node itself
+	// Since (inclusive) and Before (exclusive) are the range of a Backfill, which needs both; zero: not given. A dataset with
+	// calendar windows is planned in whole UTC periods that touch the range.
+	Since, Before time.Time
+	Key           string // idempotency key, its scope is the sync; empty: none
+	By            Actor  // zero: the node itself
 }
 
 // Actor is who asks, and why.
@@ -46,7 +49,8 @@ const Unavailable = "unavailable"
 // Plan accepts a request: its job, its run, all its units and the first wakeup are committed together or not at all
 // (R-1, P-6). It publishes nothing; the commit nudges the relay.
 //
-// The same key with the same request returns the first run. Errors, each of which has written nothing: *RequestError
+// The same key with the same request returns the first run, for api.idempotency_ttl. A request that selects nothing is
+// accepted, too: its run has no units and ends as failed, with the reason no_sync_units_planned (P-5). Errors, each of which has written nothing: *RequestError
 // (which is ErrInvalid or ErrNotFound), *PlanTooLargeError, *RunExistsError, ErrKeyReused, ErrUnavailable.
 func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
 	req, err := e.request(spec)
@@ -83,7 +87,7 @@ type request struct {
 func (e *Engine) request(spec RunSpec) (request, error) {
 	sync, ok := e.syncs.syncs[spec.Sync]
 	if !ok {
-		return request{}, &RequestError{Field: "sync", Problem: fmt.Sprintf("there is no sync %q", spec.Sync), Kind: ErrNotFound}
+		return request{}, &RequestError{Field: "sync", Problem: fmt.Sprintf("there is no sync %q", spec.Sync), Fix: oneOf(slices.Sorted(maps.Keys(e.syncs.syncs))), Kind: ErrNotFound}
 	}
 	if spec.Mode == "" {
 		spec.Mode = Incremental
@@ -96,7 +100,7 @@ func (e *Engine) request(spec RunSpec) (request, error) {
 		req.sources = spec.Sources
 		for i, s := range spec.Sources {
 			if !slices.Contains(sync.Sources, s) {
-				return req, &RequestError{Field: "sources", Problem: fmt.Sprintf("sync %q has no source %q", spec.Sync, s), Kind: ErrNotFound}
+				return req, &RequestError{Field: "sources", Problem: fmt.Sprintf("sync %q has no source %q", spec.Sync, s), Fix: oneOf(sync.Sources), Kind: ErrNotFound}
 			}
 			if slices.Contains(spec.Sources[:i], s) {
 				return req, invalid("sources", fmt.Sprintf("%q stands twice", s), "name it once")
@@ -108,7 +112,7 @@ func (e *Engine) request(spec RunSpec) (request, error) {
 		for i, name := range spec.Datasets {
 			j := slices.IndexFunc(sync.Datasets, func(d Dataset) bool { return d.Name == name })
 			if j < 0 {
-				return req, invalid("datasets", fmt.Sprintf("sync %q has no dataset %q", spec.Sync, name), "")
+				return req, invalid("datasets", fmt.Sprintf("sync %q has no dataset %q", spec.Sync, name), oneOf(datasetNames(sync.Datasets)))
 			}
 			if slices.Contains(spec.Datasets[:i], name) {
 				return req, invalid("datasets", fmt.Sprintf("%q stands twice", name), "name it once")
@@ -118,6 +122,23 @@ func (e *Engine) request(spec RunSpec) (request, error) {
 	}
 	req.fingerprint = spec.fingerprint()
 	return req, nil
+}
+
+// oneOf is the fix of a name that is not configured. It lists what is, unless that would be no help.
+func oneOf(names []string) string {
+	const most = 10
+	if len(names) == 0 || len(names) > most {
+		return ""
+	}
+	return "use one of " + strings.Join(names, ", ")
+}
+
+func datasetNames(datasets []Dataset) []string {
+	names := make([]string, len(datasets))
+	for i, d := range datasets {
+		names[i] = d.Name
+	}
+	return names
 }
 
 func invalid(field, problem, fix string) error {
@@ -228,7 +249,7 @@ func (e *Engine) keyed(v projections.View, req request, now events.Micros) (Plan
 		return Planned{}, false, err
 	}
 	if fingerprint != req.fingerprint {
-		return Planned{}, false, fmt.Errorf("key %q of sync %q: %w", req.spec.Key, req.sync.Name, ErrKeyReused)
+		return Planned{}, false, fmt.Errorf("key %q of sync %q: %w, run %s: use a new key, or repeat that request", req.spec.Key, req.sync.Name, ErrKeyReused, run)
 	}
 	row, ok, err := v.Run(run)
 	if err != nil || !ok {
@@ -264,7 +285,7 @@ func (e *Engine) list(ctx context.Context, req request) (listing, error) {
 	return l, nil
 }
 
-// listSource lists the calendar datasets of a source. The reason says why the source must be left out.
+// listSource lists the calendar datasets of a source. The reason says why the source must be left out; the log says more.
 func (e *Engine) listSource(ctx context.Context, req request, source string, into map[[2]string][]decider.Period) (reason string, err error) {
 	if e.lister == nil {
 		return "", nil
@@ -273,28 +294,63 @@ func (e *Engine) listSource(ctx context.Context, req request, source string, int
 		if d.Window == "" {
 			continue
 		}
-		periods, listed, err := e.lister.Periods(ctx, req.sync.Name, source, d.Name, d.Window)
-		var failed *ListError
-		switch {
-		case ctx.Err() != nil:
+		periods, listed, err := e.periods(ctx, req.sync.Name, source, d)
+		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
-		case errors.As(err, &failed) && failed.Category == events.NotFound:
-			return Unavailable, nil
-		case errors.As(err, &failed):
-			return string(failed.Category), nil
-		case err != nil:
-			return string(events.ProviderError), nil //nolint:nilerr // it is the reason for which the source is left out
-		case slices.ContainsFunc(periods, badFingerprint):
-			return string(events.ProviderError), nil
-		case listed:
+		}
+		if err != nil {
+			e.logger.Warn("source left out of a plan", "sync", req.sync.Name, "source", source, "dataset", d.Name, "error", err)
+			return leftOutReason(err), nil
+		}
+		if listed {
 			into[[2]string{source, d.Name}] = periods
 		}
 	}
 	return "", nil
 }
 
-func badFingerprint(p decider.Period) bool {
-	return checkText("", p.Fingerprint, events.MaxFingerprintBytes) != nil
+// periods asks the lister, and believes only what can be planned. A panic in it is an error of the provider, like any
+// other.
+func (e *Engine) periods(ctx context.Context, sync, source string, d Dataset) (periods []decider.Period, listed bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	periods, listed, err = e.lister.Periods(ctx, sync, source, d.Name, d.Window)
+	if err == nil && listed {
+		err = checkPeriods(d.Window, periods)
+	}
+	return periods, listed, err
+}
+
+func checkPeriods(c events.Calendar, periods []decider.Period) error {
+	seen := map[time.Time]bool{}
+	for _, p := range periods {
+		w := events.NewWindow(p.Window.From, p.Window.To)
+		switch {
+		case w != decider.PeriodAt(c, w.From):
+			return fmt.Errorf("period %s is not a whole %s of UTC", w.Name(), c)
+		case seen[w.From]:
+			return fmt.Errorf("period %s is listed twice", w.Name())
+		}
+		seen[w.From] = true
+		if err := checkText("fingerprint", p.Fingerprint, events.MaxFingerprintBytes); err != nil {
+			return fmt.Errorf("period %s: %w", w.Name(), err)
+		}
+	}
+	return nil
+}
+
+func leftOutReason(err error) string {
+	var failed *ListError
+	switch {
+	case !errors.As(err, &failed):
+		return string(events.ProviderError)
+	case failed.Category == events.NotFound:
+		return Unavailable
+	}
+	return string(failed.Category)
 }
 
 // plan decides the request in one transaction: the job first, so that a refusal of any step leaves no job either.

@@ -467,6 +467,38 @@ func TestASourceThatCannotBeListedIsLeftOut(t *testing.T) {
 	})
 }
 
+// P-12, E-1: what a lister says is believed only as far as it can be planned; the rest is an error of the provider.
+func TestAListingThatCannotBePlannedLeavesItsSourceOut(t *testing.T) {
+	backwards := year(2024, "a")
+	backwards.Window.From, backwards.Window.To = backwards.Window.To, backwards.Window.From
+	for name, periods := range map[string][]decider.Period{
+		"backwards":        {backwards},
+		"half a year":      {{Window: events.NewWindow(year(2024, "").Window.From, year(2024, "").Window.From.AddDate(0, 6, 0))}},
+		"twice":            {year(2024, "a"), year(2024, "b")},
+		"a long mark":      {year(2024, strings.Repeat("a", events.MaxFingerprintBytes+1))},
+		"panics (no list)": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &listed{periods: map[string][]decider.Period{"north": periods, "south": {year(2025, "b")}}}
+			if periods == nil {
+				l.during = func() {
+					if l.calls == 1 {
+						panic("no list")
+					}
+				}
+			}
+			s := towline.Sync{
+				Name: "archive", Provider: "press", Sources: []string{"north", "south"},
+				Datasets: []towline.Dataset{{Name: "issues", Window: towline.Year}},
+			}
+			w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s}, Lister: l}})
+			p := w.plan(towline.RunSpec{Sync: "archive"})
+			require.Equal(t, []events.LeftOut{{Source: "north", Reason: "provider_error"}}, p.LeftOut)
+			require.Equal(t, 1, p.Units)
+		})
+	}
+}
+
 // P-12, W-8: a period is read again when its fingerprint has changed, and only then; the open one always is.
 func TestACalendarPeriodIsReadAgainWhenItsFingerprintChanged(t *testing.T) {
 	l := &listed{periods: map[string][]decider.Period{"north": {year(2024, "a"), year(2025, "b"), year(2026, "c")}}}

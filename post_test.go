@@ -75,6 +75,30 @@ func TestAPostSyncSaysWhatTheRunHasBrought(t *testing.T) {
 	}
 }
 
+// HP-4, OD-16, C-24, C-46: a target that was sent and of which nothing has been heard does not look like a delivered one.
+func TestASilentTargetIsShownAsUnconfirmed(t *testing.T) {
+	ctx := context.Background()
+	w := newWorkshop(t, tracker())
+	p := w.plan(towline.RunSpec{Sync: "tracker"})
+	unconfirmed := func() (names string) {
+		row := w.file.DB().QueryRow(`SELECT coalesce(unconfirmed, '') FROM runs_view WHERE run_id = $1`, p.Run.String())
+		require.NoError(t, row.Scan(&names))
+		return names
+	}
+	require.Empty(t, unconfirmed())
+	w.deliver(w.complete)
+	require.Equal(t, "mail, index", unconfirmed(), "sent and accepted, never begun")
+	mail, _, err := w.e.StartPost(ctx, p.Run, "mail")
+	require.NoError(t, err)
+	index, _, err := w.e.StartPost(ctx, p.Run, "index")
+	require.NoError(t, err)
+	require.Equal(t, "mail, index", unconfirmed(), "begun, and not known to have ended")
+	require.NoError(t, w.e.CompletePost(ctx, mail, ""))
+	require.Equal(t, "index", unconfirmed())
+	require.NoError(t, w.e.FailPost(ctx, index, events.SinkError, "no such table"))
+	require.Empty(t, unconfirmed())
+}
+
 // HP-2, SC-058, SC-059: an effect is taken once per target, before it runs; a duplicate finds it taken, also when it
 // failed.
 func TestAnEffectIsTakenOnce(t *testing.T) {

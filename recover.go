@@ -3,6 +3,7 @@ package towline
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -22,20 +23,39 @@ type Expired struct {
 func (e *Engine) ExpireLeases(ctx context.Context, found []projections.LeaseCursor) (Expired, error) {
 	var x Expired
 	name := func(f projections.LeaseCursor) string { return "unit " + f.Unit.String() }
-	err := Apart(ctx, found, name, func(batch []projections.LeaseCursor) error {
-		y, err := e.expire(ctx, batch)
-		if err == nil {
-			x = Expired{x.Failed + y.Failed, x.Retried + y.Retried, x.Exhausted + y.Exhausted}
+	var errs []error
+	for batch := range slices.Chunk(found, decisionsPerTransaction) {
+		err := Apart(ctx, batch, name, func(rest []projections.LeaseCursor) error {
+			for len(rest) > 0 {
+				decided, y, err := e.expire(ctx, rest)
+				if err != nil {
+					return err
+				}
+				x = Expired{x.Failed + y.Failed, x.Retried + y.Retried, x.Exhausted + y.Exhausted}
+				rest = rest[decided:]
+			}
+			return nil
+		})
+		errs = append(errs, err)
+		if isAway(ctx, err) {
+			break
 		}
-		return err
-	})
-	return x, err
+	}
+	return x, errors.Join(errs...)
 }
 
-func (e *Engine) expire(ctx context.Context, found []projections.LeaseCursor) (x Expired, err error) {
+// commandsPerTransaction bounds what the decisions of one transaction may cause before it makes room for others: the
+// reference unit of a large run that fails takes every work item of its source with it (U-13).
+const commandsPerTransaction = 2000
+
+// expire decides found leases in order, as many as a transaction should hold and at least one.
+func (e *Engine) expire(ctx context.Context, found []projections.LeaseCursor) (decided int, x Expired, err error) {
 	err = e.Transact(ctx, "", func(tx *Tx) error {
-		x = Expired{}
+		decided, x = 0, Expired{}
 		for _, f := range found {
+			if tx.executed >= commandsPerTransaction {
+				return nil
+			}
 			u, err := tx.Unit(f.Unit)
 			if err != nil {
 				return err
@@ -51,10 +71,11 @@ func (e *Engine) expire(ctx context.Context, found []projections.LeaseCursor) (x
 				return err
 			}
 			x.count(results[0].Events)
+			decided++
 		}
 		return nil
 	})
-	return x, err
+	return decided, x, err
 }
 
 func (x *Expired) count(envs []events.Envelope) {
@@ -100,10 +121,10 @@ func (e *Engine) ReleaseClaims(ctx context.Context) (Released, error) {
 			}
 			return err
 		})
-		if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return all, errors.Join(append(errs, err)...)
-		}
 		errs = append(errs, err)
+		if isAway(ctx, err) {
+			return all, errors.Join(errs...)
+		}
 		after = page[len(page)-1]
 	}
 }

@@ -235,3 +235,42 @@ func TestAnEndedRunHasNothingToExpire(t *testing.T) {
 	w.advance(24 * time.Hour)
 	w.unchanged(func() { w.pass() })
 }
+
+// REC-6, U-13, C-37: leases of reference units that end together take thousands of work items with them, in transactions
+// that make room for others; a boot and a pass can do it.
+func TestManyLeasesThatTakeTheirSourcesWithThem(t *testing.T) {
+	const runs, items = 5, 900
+	sync := towline.Sync{
+		Name: "tracker", Provider: "p", Sources: []string{"a"},
+		Datasets: []towline.Dataset{{Name: "people", Tier: towline.Reference, Snapshot: true}, {Name: "work"}},
+	}
+	for name, ends := range map[string]func(*workshop){
+		"in a pass": func(w *workshop) {
+			w.advance(2 * time.Hour)
+			require.Equal(t, runs, w.pass().ExpiredFailed)
+		},
+		"at the boot": func(w *workshop) { w.crash() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{sync}, Knobs: daily(towline.Knobs{})}})
+			for range runs {
+				w.claim(w.unit(w.started(days("tracker", items)).Run, 1).Unit)
+			}
+			before := w.head()
+			ends(w)
+			failed := map[events.Position]int{} // by transaction
+			for _, env := range w.since(before) {
+				if _, ok := env.Event.(events.UnitFailed); ok {
+					failed[env.Tx]++
+				}
+			}
+			total := 0
+			for _, n := range failed {
+				total += n
+				require.LessOrEqual(t, n, 3*(items+1))
+			}
+			require.Equal(t, runs*(items+1), total)
+			require.Greater(t, len(failed), 1)
+		})
+	}
+}

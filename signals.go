@@ -40,13 +40,18 @@ type signals struct {
 	nudge chan struct{} // of length 1, so nudges coalesce
 	alarm chan events.Micros
 
+	stopped func()        // the last word: nobody waits any longer
+	ended   chan struct{} // closed by it
+
 	mu      sync.Mutex
 	waiters map[events.RunID][]chan struct{}
 }
 
 func newSignals() signals {
+	ended := make(chan struct{})
 	return signals{
 		nudge: make(chan struct{}, 1), alarm: make(chan events.Micros, 1), waiters: map[events.RunID][]chan struct{}{},
+		stopped: sync.OnceFunc(func() { close(ended) }), ended: ended,
 	}
 }
 
@@ -121,7 +126,8 @@ func (e *Engine) Nudged() <-chan struct{}      { return e.signals.nudge }
 func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
 
 // Wait returns the run when it has ended. It waits for the signal of this process's own commit and polls nothing; a run
-// that another process of a shared store ends is found by CheckWaiters, which the relay calls in every pass.
+// that another process of a shared store ends is found by CheckWaiters, which the relay calls in every pass. Errors:
+// ErrNotFound; ErrStopped if the engine has stopped before, and then the next process goes on with the run.
 func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
 	for {
 		ended, cancel := e.signals.wait(run) // before the look, so that nothing falls between
@@ -132,6 +138,9 @@ func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRu
 		}
 		select {
 		case <-ended:
+		case <-e.signals.ended:
+			cancel()
+			return row, ErrStopped
 		case <-ctx.Done():
 			cancel()
 			return row, context.Cause(ctx)

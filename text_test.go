@@ -1,6 +1,7 @@
 package towline_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -9,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
 )
 
 // E-3, SC-341: what looks like a credential is masked, and the rest stays readable.
@@ -102,4 +105,29 @@ func TestCleanTextIsBoundedForEveryText(t *testing.T) {
 		require.LessOrEqual(t, len(got), most)
 		require.True(t, utf8.ValidString(got))
 	})
+}
+
+// E-3: also the text of the last hand-back, before which a rule puts words of its own, fits into error.max_bytes.
+func TestTheTextOfTheLastHandBackFits(t *testing.T) {
+	const bound = 64
+	w := openWorkshop(t, options{config: towline.Config{
+		Syncs: []towline.Sync{single("north")}, Knobs: towline.Knobs{ErrorMaxBytes: bound},
+	}})
+	p := w.started(towline.RunSpec{Sync: "north"})
+	before := w.head()
+	for i := range decider.MaxHandBacks {
+		if i > 0 {
+			w.now.Step(w.unit(p.Run, 1).AvailableAt.Sub(w.now.Now()))
+			w.dispatch(p.Run)
+		}
+		l := w.claim(w.unit(p.Run, 1).Unit)
+		require.NoError(t, w.e.Release(context.Background(), l, strings.Repeat("§", bound)))
+	}
+	failed := only[events.UnitFailed](w.since(before))[0]
+	require.Contains(t, failed.Text, "10 times in a row: §§§")
+	require.LessOrEqual(t, len(failed.Text), bound)
+	require.True(t, utf8.ValidString(failed.Text))
+	for _, e := range only[events.UnitRetryScheduled](w.since(before)) {
+		require.LessOrEqual(t, len(e.Text), bound)
+	}
 }

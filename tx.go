@@ -19,8 +19,9 @@ type Tx struct {
 	actor string
 	now   events.Micros
 
-	executed int               // commands so far, against the reaction limit
+	executed int               // commands so far
 	touched  []events.StreamID // whose folds are void if the transaction is
+	views    events.Position   // how far the tables held the log before it
 	freed    []events.RunID    // one entry per slot that was given back (B-6)
 	effects  effects
 }
@@ -57,12 +58,13 @@ func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 	if e.mem.stopped {
 		return nil, ErrStopped
 	}
+	views := e.mem.views
 	if err := e.mem.refresh(stx); err != nil {
 		return nil, fmt.Errorf("refresh from the log: %w", err)
 	}
 	now := stx.Now()
 	e.clock.reach(now)
-	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: now}, nil
+	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: now, views: views}, nil
 }
 
 // run is fn and what follows from it, undone in memory if it fails or panics; the store undoes the rest.
@@ -82,6 +84,7 @@ func (t *Tx) run(fn func(*Tx) error) (err error) {
 	}
 	ok = true
 	t.hot.Forget()
+	t.e.mem.views = t.hot.Position()
 	return nil
 }
 
@@ -89,6 +92,7 @@ func (t *Tx) undo(mark int) {
 	for _, id := range t.touched {
 		t.e.mem.folds.Remove(id)
 	}
+	t.e.mem.views = t.views
 	if !t.hot.Rollback(mark) {
 		t.e.mem.hot = nil // loaded anew by the next transaction
 	}
@@ -109,6 +113,7 @@ func (t *Tx) View() projections.View { return projections.NewView(t.tx) }
 func (t *Tx) Execute(cmds ...decider.Command) ([]Result, error) {
 	results := make([]Result, len(cmds))
 	var queue []reaction
+	limit := t.executed + len(cmds) + t.e.reactionLimit(t.hot.Units())
 	for i, c := range cmds {
 		r, err := t.execute(c, 0, &queue)
 		if err != nil {
@@ -118,6 +123,9 @@ func (t *Tx) Execute(cmds ...decider.Command) ([]Result, error) {
 	}
 	for i := 0; i < len(queue); i++ {
 		for _, c := range decider.React(queue[i].event, queue[i].after, t) {
+			if t.executed >= limit {
+				panic(fmt.Sprintf("towline: reactions without end, the last is %s of %s", c.Name(), c.Stream()))
+			}
 			if _, err := t.execute(c, queue[i].event.Position, &queue); err != nil {
 				return nil, err
 			}
@@ -133,9 +141,7 @@ type reaction struct {
 }
 
 func (t *Tx) execute(c decider.Command, cause events.Position, queue *[]reaction) (Result, error) {
-	if t.executed++; t.executed > t.e.limit {
-		panic(fmt.Sprintf("towline: more than %d commands in one transaction, the last is %#v", t.e.limit, c))
-	}
+	t.executed++
 	id := c.Stream()
 	f, err := t.fold(id, c.Fresh())
 	if err != nil {
@@ -200,15 +206,7 @@ func (t *Tx) fold(id events.StreamID, fresh bool) (fold, error) {
 	return f, nil
 }
 
-// keep remembers a fold while its stream is in use. What has ended is forgotten at once: a late message for it costs
-// a read, and a plan of many units does not fill the memory with the dead.
-func (t *Tx) keep(id events.StreamID, f fold) {
-	if projections.Ended(f.state) {
-		t.e.mem.folds.Remove(id)
-		return
-	}
-	t.e.mem.folds.Add(id, f)
-}
+func (t *Tx) keep(id events.StreamID, f fold) { t.e.mem.keep(id, f) }
 
 // The facts below are read in the transaction, after all that it has appended so far. They answer decider.Facts too.
 

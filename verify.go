@@ -14,7 +14,7 @@ import (
 
 // Verification is the result of Verify. It is good if both lists are empty.
 type Verification struct {
-	Position    events.Position // the log was folded up to here
+	Position    events.Position // of the last comparison: the log was folded up to here
 	Violations  []check.Violation
 	Differences []string // between the views and the folds of the log, one sentence each
 }
@@ -22,47 +22,47 @@ type Verification struct {
 // OK reports that nothing was found.
 func (v Verification) OK() bool { return len(v.Violations) == 0 && len(v.Differences) == 0 }
 
+// verifyPage bounds what Verify holds and what it does in one snapshot or one write: rows of a table, things of a fold,
+// events of the log.
+const verifyPage = 1000
+
 // Verify proves the views and the log (I-26): it folds the whole log twice, once by the projections into scratch, which
 // must be an empty store, and once by package check, which shares no code with the rules. It compares the tables with
-// both, and what the engine keeps in memory with the tables. Its cost grows with the log; it writes nothing to it. After
-// an error what was found until then is in the Verification.
+// both, and what the engine keeps in memory with the tables.
+//
+// The store is used meanwhile, so each page of a table is compared at a position of its own: that of the snapshot in
+// which it was read, to which the folds are brought forward first. No snapshot is older than it takes to read a page
+// (DUR-4). Time and scratch grow with the log; memory grows with what is open, and a little with each unit that has ended,
+// which the checker remembers. Nothing is written to the log. After an error what was found until then is in the
+// Verification.
 func (e *Engine) Verify(ctx context.Context, scratch store.Store) (Verification, error) {
+	return e.verify(ctx, scratch, verifyPage)
+}
+
+func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Verification, error) {
 	var v Verification
-	var live projections.Rows
-	err := e.store.Read(ctx, func(r store.Reader) (err error) {
-		if v.Position, _, err = r.Head(); err == nil {
-			live, err = projections.HashRows(r)
-		}
-		return err
-	})
-	if err != nil {
-		return v, fmt.Errorf("read the views: %w", err)
-	}
 	checker := check.New(check.Options{Settings: e.checkSettings()})
-	err = e.foldInto(ctx, scratch, v.Position, checker)
-	v.Violations = checker.Finish()
+	f, err := e.newFolds(ctx, scratch, checker)
 	if err != nil {
 		return v, err
 	}
-	err = scratch.Read(ctx, func(r store.Reader) error {
-		folded, err := projections.HashRows(r)
+	for _, t := range projections.Tables() {
+		var difference string
+		if difference, err = f.compareTable(ctx, t, page); difference != "" {
+			v.Differences = append(v.Differences, difference)
+		}
 		if err != nil {
-			return err
+			break
 		}
-		for _, d := range live.Compare(folded) {
-			want, err := d.RowAt(r)
-			if err != nil {
-				return err
-			}
-			v.Differences = append(v.Differences, fmt.Sprintf("table %s has %d rows, the log says %d; row %d should be: %s",
-				d.Table.Name, d.Rows, d.Want, d.Row, want))
-		}
-		differences, err := compareFolds(projections.NewView(r), checker)
-		v.Differences = append(v.Differences, differences...)
-		return err
-	})
+	}
+	v.Position, v.Violations = f.at, checker.Finish()
 	if err != nil {
-		return v, fmt.Errorf("compare with the fold: %w", err)
+		return v, err
+	}
+	differences, err := compareFolds(ctx, scratch, checker, page)
+	v.Differences = append(v.Differences, differences...)
+	if err != nil {
+		return v, fmt.Errorf("compare the folds: %w", err)
 	}
 	hot, err := e.verifyHot(ctx)
 	v.Differences = append(v.Differences, hot...)
@@ -88,10 +88,16 @@ func (e *Engine) checkSettings() check.Settings {
 	}
 }
 
-// verifyPage is how many events are folded in one write of the scratch store.
-const verifyPage = 1000
+// folds are the two folds of the log, both at the same position.
+type folds struct {
+	e       *Engine
+	scratch store.Store
+	tables  *projections.Scratch
+	checker *check.Checker
+	at      events.Position
+}
 
-func (e *Engine) foldInto(ctx context.Context, scratch store.Store, upTo events.Position, checker *check.Checker) error {
+func (e *Engine) newFolds(ctx context.Context, scratch store.Store, checker *check.Checker) (*folds, error) {
 	tables, err := projections.NewScratch(ctx, scratch, func(id events.StreamID) (history []events.Envelope, err error) {
 		err = e.store.Read(ctx, func(r store.Reader) error {
 			history, err = r.Stream(id)
@@ -99,25 +105,32 @@ func (e *Engine) foldInto(ctx context.Context, scratch store.Store, upTo events.
 		})
 		return history, err
 	})
-	if err != nil {
-		return err
+	return &folds{e: e, scratch: scratch, tables: tables, checker: checker}, err
+}
+
+// forward brings both folds to a position, which is that of an event. It reads the log in pages without a snapshot, so
+// a long log is no long read.
+func (f *folds) forward(ctx context.Context, to events.Position) error {
+	if f.at >= to {
+		return nil
 	}
 	var page []events.Envelope
 	var refused error // by a table, whose constraints state the invariants again; the checker says which event is wrong
 	flush := func() {
 		if refused == nil {
-			refused = tables.Apply(ctx, page)
+			refused = f.tables.Apply(ctx, page)
 		}
 		page = page[:0]
 	}
 	enough := errors.New("enough")
-	err = e.Log(ctx, 0, func(env events.Envelope) error {
-		if env.Position > upTo {
-			return enough
-		}
-		checker.Apply(env)
+	err := f.e.Log(ctx, f.at, func(env events.Envelope) error {
+		f.checker.Apply(env)
+		f.at = env.Position
 		if page = append(page, env); len(page) == verifyPage {
 			flush()
+		}
+		if f.at >= to {
+			return enough
 		}
 		return nil
 	})
@@ -130,33 +143,106 @@ func (e *Engine) foldInto(ctx context.Context, scratch store.Store, upTo events.
 	return nil
 }
 
-// compareFolds holds the rows of open things, and the counts of ended ones, against the fold of check.
-func compareFolds(v projections.View, c *check.Checker) ([]string, error) {
+// compareTable compares a table page by page, and describes the first row in which it differs; empty: none. Rows that are
+// added meanwhile are compared, too: it comes to an end because folding an event is less work than deciding it was.
+func (f *folds) compareTable(ctx context.Context, t projections.Table, page int) (string, error) {
+	first, differing := "", 0
+	var after projections.RowKey
+	for {
+		live, err := f.livePage(ctx, t, after, page)
+		if err != nil {
+			return first, err
+		}
+		err = f.scratch.Read(ctx, func(r store.Reader) error {
+			folded, err := projections.ReadPage(r, t, after, page)
+			if err != nil {
+				return err
+			}
+			var found []projections.Difference
+			found, after = projections.Compare(live, folded)
+			if differing += len(found); first == "" && len(found) > 0 {
+				first, err = found[0].Explain(r, t)
+			}
+			return err
+		})
+		if err != nil {
+			return first, fmt.Errorf("compare with the fold: %w", err)
+		}
+		if after == nil {
+			break
+		}
+	}
+	if differing > 1 {
+		first += fmt.Sprintf("; it is the first of %d that differ", differing)
+	}
+	return first, nil
+}
+
+// livePage reads a page of a table, and brings the folds to the position at which it was read.
+func (f *folds) livePage(ctx context.Context, t projections.Table, after projections.RowKey, page int) (live projections.Page, err error) {
+	var head events.Position
+	err = f.e.store.Read(ctx, func(r store.Reader) error {
+		if head, _, err = r.Head(); err == nil {
+			live, err = projections.ReadPage(r, t, after, page)
+		}
+		return err
+	})
+	if err != nil {
+		return live, fmt.Errorf("read the views: %w", err)
+	}
+	return live, f.forward(ctx, head)
+}
+
+// compareFolds holds the rows of open things, and the counts of ended ones, against the fold of check: the two folds are
+// at the same position, and nobody writes to the scratch store. Each snapshot of it sees one run, or a page of units or
+// of registers.
+func compareFolds(ctx context.Context, scratch store.Store, c *check.Checker, page int) ([]string, error) {
 	var out []string
 	differ := func(what string, row, fold any) {
 		if row != fold {
 			out = append(out, fmt.Sprintf("%s: the view has %v, the checker's fold %v", what, row, fold))
 		}
 	}
+	view := func(fn func(projections.View) error) error {
+		return scratch.Read(ctx, func(r store.Reader) error { return fn(projections.NewView(r)) })
+	}
 	for _, want := range c.Runs() {
-		run, ok, err := v.Run(want.ID)
+		err := view(func(v projections.View) error { return compareRun(v, want, differ) })
 		if err != nil {
 			return out, err
 		}
-		name := "run " + want.ID.String()
-		differ(name+" exists", ok, true)
-		n := want.Units
-		differ(name+" counts", [4]int{run.Total, run.Succeeded, run.Failed, run.Cancelled}, [4]int{want.Total, n.Succeeded, n.Failed, n.Cancelled})
 		if want.Status.Terminal() {
-			differ(name+" status", run.Status, want.Status)
 			continue
 		}
-		if err := compareUnits(v, want.ID, c.Units(want.ID), differ); err != nil {
+		for units := range slices.Chunk(c.Units(want.ID), page) {
+			err := view(func(v projections.View) error { return compareUnits(v, want.ID, units, differ) })
+			if err != nil {
+				return out, err
+			}
+		}
+	}
+	for registers := range slices.Chunk(c.Registers(), page) {
+		err := view(func(v projections.View) error { return compareRegisters(v, registers, differ) })
+		if err != nil {
 			return out, err
 		}
 	}
-	err := compareRegisters(v, c, differ)
-	return out, err
+	return out, nil
+}
+
+func compareRun(v projections.View, want check.Run, differ func(string, any, any)) error {
+	run, ok, err := v.Run(want.ID)
+	if err != nil {
+		return err
+	}
+	name := "run " + want.ID.String()
+	differ(name+" exists", ok, true)
+	n := want.Units
+	differ(name+" counts", [4]int{run.Total, run.Succeeded, run.Failed, run.Cancelled}, [4]int{want.Total, n.Succeeded, n.Failed, n.Cancelled})
+	if want.Status.Terminal() {
+		differ(name+" status", run.Status, want.Status)
+	}
+	return nil
 }
 
 func compareUnits(v projections.View, run events.RunID, want []check.Unit, differ func(string, any, any)) error {
@@ -175,8 +261,8 @@ func compareUnits(v projections.View, run events.RunID, want []check.Unit, diffe
 	return nil
 }
 
-func compareRegisters(v projections.View, c *check.Checker, differ func(string, any, any)) error {
-	for _, w := range c.Registers() {
+func compareRegisters(v projections.View, want []check.Register, differ func(string, any, any)) error {
+	for _, w := range want {
 		if w.Kind == events.KindMessage {
 			continue
 		}

@@ -136,14 +136,129 @@ func TestVerifyFindsWhatMustNotBeInTheLog(t *testing.T) {
 	}
 }
 
-// I-26: verify folds up to the position at which it read the tables, though transactions go on meanwhile.
-func TestVerifyIsNotDisturbedByNewEvents(t *testing.T) {
-	w := newWorkshop(t)
-	w.plan(towline.RunSpec{Sync: "reports"})
-	w.store.afterRead = func() { w.plan(towline.RunSpec{Sync: "reports"}) } // behind the snapshot of the tables
-	v := enginetest.Verify(t, w.e, t.TempDir())
+// inPages verifies with pages of so many rows.
+func (w *workshop) inPages(page int) towline.Verification {
+	w.t.Helper()
+	scratch, err := openFile(filepath.Join(w.t.TempDir(), "scratch.db"))
+	require.NoError(w.t, err)
+	defer scratch.Close()
+	v, err := w.e.VerifyInPages(context.Background(), scratch, page)
+	require.NoError(w.t, err)
+	return v
+}
+
+// brief is a store whose snapshots end after so many rows, as those of SQLite do after so much time (DUR-4).
+type brief struct {
+	store.Store
+	rows int
+}
+
+func (b brief) Read(ctx context.Context, fn func(store.Reader) error) error {
+	return b.Store.Read(ctx, func(r store.Reader) error { return fn(&briefReader{r, b.rows}) })
+}
+
+type briefReader struct {
+	store.Reader
+	left int
+}
+
+func (r *briefReader) Query(scan func(store.Row) error, query string, args ...any) error {
+	return r.Reader.Query(func(row store.Row) error {
+		if r.left--; r.left < 0 {
+			return errPlanted
+		}
+		return scan(row)
+	}, query, args...)
+}
+
+// I-26, DUR-4: a store of any size can be verified: no snapshot, of the store or of the scratch, sees more than a page and
+// what it takes to read it. Here the tables have three pages of rows, and most of them are open.
+func TestVerifyHoldsNoLongSnapshot(t *testing.T) {
+	const units = 3*towline.VerifyPage - 1
+	w := openWorkshop(t, options{config: towline.Config{
+		Knobs: daily(towline.Knobs{MaxUnits: units}), Syncs: []towline.Sync{single("long")},
+	}})
+	w.started(days("long", units))
+	const columns = 100
+	w.store.Store = brief{w.file, towline.VerifyPage + columns}
+	scratch, err := openFile(filepath.Join(t.TempDir(), "scratch.db"))
+	require.NoError(t, err)
+	defer scratch.Close()
+	v, err := w.e.Verify(context.Background(), brief{scratch, towline.VerifyPage + columns})
+	require.NoError(t, err)
 	require.True(t, v.OK(), "%v", v)
-	require.Less(t, v.Position, w.head())
+	require.Equal(t, w.head(), v.Position)
+}
+
+// I-26: each page is compared at a position of its own, though transactions go on between two of them, and change rows
+// that have been compared and rows that will be.
+func TestVerifyIsNotDisturbedByNewEvents(t *testing.T) {
+	w := openWorkshop(t, options{config: towline.Config{Knobs: daily(towline.Knobs{}), Syncs: []towline.Sync{single("busy")}}})
+	run := w.started(days("busy", 20)).Run
+	before := w.head()
+	changes := []func(){
+		func() { w.complete(w.claim(w.unit(run, 1).Unit)) },
+		func() { w.plan(days("busy", 2)) },
+		func() { w.fail(w.claim(w.unit(run, 4).Unit), events.Network) },
+		func() { w.step() },
+		func() { w.claim(w.unit(run, 3).Unit) },
+		func() { w.advance(time.Hour); w.pass() },
+		func() { w.complete(w.claim(w.unit(run, 6).Unit)) },
+		func() { w.plan(days("busy", 4)) },
+		func() { w.complete(w.claim(w.unit(run, 8).Unit)) },
+	}
+	var change func() // behind each snapshot, be it of a page or of a stream that is folded
+	change = func() {
+		if len(changes) > 0 {
+			changes[0]()
+			changes = changes[1:]
+			w.store.afterRead = change
+		}
+	}
+	w.store.afterRead = change
+	v := w.inPages(3)
+	require.Empty(t, changes)
+	require.True(t, v.OK(), "%v", v)
+	require.Greater(t, v.Position, before)
+	require.Equal(t, w.head(), v.Position, "the last page saw them all")
+}
+
+// I-26: wherever in a page a row is missing, differs or is too many, it is named by its key, and nothing else is.
+func TestVerifyNamesTheRowThatDiffers(t *testing.T) {
+	const page, units = 2, 5 // two borders, and a page that is not full
+	w := openWorkshop(t, options{unverified: true, config: towline.Config{Knobs: daily(towline.Knobs{}),
+		Syncs: []towline.Sync{single("kept")}}})
+	for _, u := range w.units(w.plan(days("kept", units)).Run) {
+		key, beside := fmt.Sprintf("X'%X'", u.Unit[:]), u.Unit
+		beside[15]++
+		other := fmt.Sprintf("X'%X'", beside[:])
+		for _, plant := range []struct{ sql, want string }{
+			{`UPDATE units SET error_text = 'x' WHERE unit_id = ` + key, key + " should be: unit_id=" + key},
+			{`DELETE FROM units WHERE unit_id = ` + key, key + " is missing; it should be: unit_id=" + key},
+			{twin(w, key, other), other + " should not be there"},
+		} {
+			w.sql(plant.sql)
+			w.e.ForgetMemory()
+			v := w.inPages(page)
+			require.Len(t, v.Differences, 1, plant.sql)
+			require.Contains(t, v.Differences[0], "table units, row unit_id = "+plant.want)
+			require.NotContains(t, v.Differences[0], "the first of")
+			require.NoError(t, w.e.Rebuild(context.Background()))
+		}
+	}
+	w.sql(`UPDATE units SET error_text = 'x'`)
+	require.Contains(t, w.inPages(page).Differences[0], fmt.Sprintf("the first of %d that differ", units))
+	w.sql(`DELETE FROM units`)
+	require.Contains(t, w.inPages(page).Differences[0], fmt.Sprintf("the first of %d that differ", units))
+}
+
+// twin is SQL for a unit that is like another but for its id.
+func twin(w *workshop, of, id string) string {
+	w.t.Helper()
+	var others string
+	require.NoError(w.t, w.file.DB().QueryRow(
+		`SELECT group_concat(name, ', ') FROM pragma_table_info('units') WHERE name <> 'unit_id'`).Scan(&others))
+	return `INSERT INTO units (unit_id, ` + others + `) SELECT ` + id + `, ` + others + ` FROM units WHERE unit_id = ` + of
 }
 
 // C-42, SC-328, SC-329, HC-30: a rebuild publishes nothing, arms nothing and changes no row; one that fails leaves the

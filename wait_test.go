@@ -66,6 +66,16 @@ func TestAWaitNeverPolls(t *testing.T) {
 	})
 }
 
+// N-6: nobody waits for a run that this process will not end any more.
+func TestAWaitEndsWithItsEngine(t *testing.T) {
+	w := newWorkshop(t)
+	p := w.plan(towline.RunSpec{Sync: "reports"})
+	end := waiting(context.Background(), w, p.Run)
+	require.NoError(t, w.e.Stop(context.Background(), "test"))
+	require.ErrorIs(t, (<-end).err, towline.ErrStopped)
+	w.crash()
+}
+
 // REC-2: a run that another process ends is found by the pass, which wakes whoever waits.
 func TestAWaitEndsWithARunThatEndsElsewhere(t *testing.T) {
 	clock := enginetest.NewClock(start)

@@ -126,7 +126,7 @@ var windows = []window{
 	{
 		name: "W8", boundary: "post_sync marked", disk: "a marked register without an outcome",
 		lost: "**possibly, by contract**: it is never sent again", twice: "no",
-		rows: "C-22, C-23, C-24, C-46", restart: "shown as `unknown` at once",
+		rows: "C-22, C-23, C-24, C-46", restart: "shown at once, as `unknown` or as never begun",
 		otherwise: func(k towline.Knobs) []bound {
 			return []bound{{"shown after claim + pass", k.ClaimTTL + k.ReconcileInterval}}
 		},

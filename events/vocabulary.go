@@ -117,6 +117,11 @@ const (
 	HandedBack   Category = "handed_back"   // the same, for U-16
 )
 
+// Reported are the categories that a worker may give to the failure of its unit (spec 19).
+var Reported = []Category{
+	RateLimit, Timeout, Network, Auth, NotFound, Configuration, ProviderError, SinkError, UndeclaredSurface,
+}
+
 // Reasons of a run that ended badly for no unit's fault.
 const (
 	ReasonNoUnits           = "no_sync_units_planned"

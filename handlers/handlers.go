@@ -4,7 +4,10 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -36,7 +39,8 @@ type Handlers struct {
 	beat   *heartbeat
 	logger *slog.Logger
 
-	progress progress
+	progress   progress
+	complained atomic.Int64 // when, in seconds since 1970
 
 	// Two lives that are longer than a message's: the router ends a message's context as soon as it is closed, but
 	// running units may use the grace of the shutdown.
@@ -61,12 +65,50 @@ func New(e *towline.Engine, c Config) *Handlers {
 // Run renews the leases of running units until ctx ends.
 func (h *Handlers) Run(ctx context.Context) error { return h.beat.run(ctx) }
 
-// Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind.
+// Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind. What a
+// consumer returns as an error is logged here, so the router need not.
 func (h *Handlers) Register(r *message.Router, subscriber func(events.Kind) message.Subscriber) {
 	for _, k := range []events.Kind{events.KindDispatch, events.KindUnit, events.KindFinalize, events.KindPostSync} {
-		r.AddConsumerHandler(string(k), string(k), subscriber(k), func(m *message.Message) error {
-			return h.Handle(context.WithoutCancel(m.Context()), m)
-		})
+		r.AddConsumerHandler(string(k), string(k), subscriber(k), h.consume)
+	}
+}
+
+// consume handles a message, and keeps it for as long as the store is away: a transport counts deliveries, and a full
+// disk would use them up (C-44).
+func (h *Handlers) consume(m *message.Message) error {
+	ctx := context.WithoutCancel(m.Context())
+	err := h.Handle(ctx, m)
+	for errors.Is(err, towline.ErrUnavailable) && h.rest() {
+		h.complain(err)
+		err = h.Handle(ctx, m)
+	}
+	switch {
+	case errors.Is(err, provider.ErrStopping):
+		h.logger.Debug("message given back", "message", m.UUID, "reason", err)
+	case err != nil:
+		h.logger.Error("message given back", "message", m.UUID, "error", err)
+	}
+	return err
+}
+
+// rest waits a little; false: the intake has ended.
+func (h *Handlers) rest() bool {
+	const pause = time.Second
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-h.intake.Done():
+		return false
+	}
+}
+
+// complain says once a minute what many messages meet at the same time.
+func (h *Handlers) complain(err error) {
+	now := time.Now().Unix()
+	if last := h.complained.Load(); now-last >= 60 && h.complained.CompareAndSwap(last, now) {
+		h.logger.Warn("the store cannot answer; messages wait", "error", err)
 	}
 }
 
@@ -97,10 +139,10 @@ func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 }
 
 // Drain ends the intake: messages that wait for a worker are given back, running units go on.
-func (h *Handlers) Drain() { h.endIntake(errStopping) }
+func (h *Handlers) Drain() { h.endIntake(provider.ErrStopping) }
 
 // Stop ends every running provider's context: the grace is over. What its sink has not taken is handed back (U-16).
 func (h *Handlers) Stop() {
 	h.Drain()
-	h.endWork(errStopping)
+	h.endWork(provider.ErrStopping)
 }

@@ -48,6 +48,7 @@ type shop struct {
 	sink     *destination
 	log      *enginetest.Log
 	starts   byte
+	ending   []func() // before the handlers stop
 
 	stop context.CancelFunc
 	done chan error
@@ -128,6 +129,9 @@ func (fencedOnly) Fenced() bool { return true }
 
 func (s *shop) close() {
 	s.t.Helper()
+	for _, end := range s.ending {
+		end()
+	}
 	s.h.Stop()
 	s.stop()
 	require.NoError(s.t, <-s.done)
@@ -217,6 +221,13 @@ func (d *destination) broken(ctx context.Context, method string) error {
 	return nil
 }
 
+func (d *destination) brokenLocked(ctx context.Context, method string) error {
+	if f := d.breaks[method]; f != nil {
+		return f(ctx)
+	}
+	return nil
+}
+
 func (d *destination) breakAt(method string, f func(context.Context) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,6 +248,12 @@ func (d *destination) Script(ctx context.Context, script string, args ...any) er
 	d.scripts = append(d.scripts, strings.TrimSpace(fmt.Sprintln(append([]any{script}, args...)...)))
 	d.mu.Unlock()
 	return d.broken(ctx, "script")
+}
+
+func (d *destination) aborted() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.aborts
 }
 
 func (d *destination) ran() []string {
@@ -290,7 +307,7 @@ func (w *writer) Commit(ctx context.Context) error {
 	w.d.fences[key] = w.scope.Fence
 	w.d.committed = append(w.d.committed, w.rows...)
 	w.taken = true
-	return nil
+	return w.d.brokenLocked(ctx, "committed") // it has taken it, and the answer is lost
 }
 
 func (w *writer) Abort() error {

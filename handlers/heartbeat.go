@@ -36,7 +36,6 @@ type held struct {
 var (
 	errLeaseEnded = errors.New("the lease has ended and was not renewed")
 	errLifetime   = errors.New("the lifetime of the attempt has ended")
-	errStopping   = errors.New("the process is stopping")
 )
 
 func newHeartbeat(e *towline.Engine) *heartbeat {

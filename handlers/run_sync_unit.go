@@ -63,11 +63,11 @@ func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 	if err != nil {
 		return h.failed(ctx, ports.Sink, nil, sinkError(err))
 	}
-	defer h.abort(writer, l)
 	result, err := h.sync(ctx, ports.Provider, u, writer)
-	if err == nil {
-		err = commit(ctx, writer)
+	if errors.Is(err, errDeaf) {
+		return h.failed(ctx, ports.Sink, nil, err) // its writer is still in other hands
 	}
+	defer h.abort(writer, u)
 	if err != nil {
 		return h.failed(ctx, ports.Sink, writer, err)
 	}
@@ -77,31 +77,25 @@ func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 	if len(result.State) == 0 {
 		result.State = writer.Left()
 	}
+	err = towline.CheckResult(result) // before the sink takes what the log would refuse
+	if err == nil {
+		err = commit(ctx, writer)
+	}
+	if err != nil {
+		return h.failed(ctx, ports.Sink, writer, err)
+	}
 	return towline.Completed{Result: result}
 }
 
-// sync calls the provider, unless the lease is lost already. A panic in it is a failure like any other (HU-6).
-func (h *Handlers) sync(ctx context.Context, p provider.Provider, u provider.Unit, w sink.Writer) (r provider.Result, err error) {
-	if ctx.Err() != nil {
-		return r, context.Cause(ctx)
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = provider.Fail(events.ProviderError, fmt.Errorf("panic: %v", v))
-		}
-	}()
-	return p.Sync(ctx, u, &guarded{Writer: w, h: h, unit: u.ID})
-}
-
 // abort clears up behind an attempt. What it cannot clear up does not change how the attempt ended.
-func (h *Handlers) abort(w sink.Writer, l towline.Lease) {
+func (h *Handlers) abort(w sink.Writer, u provider.Unit) {
 	defer func() {
 		if v := recover(); v != nil {
-			h.logger.Warn("abort", "unit", l.Unit.Unit, "panic", v)
+			h.logger.Warn("abort", "unit", u.Alias, "panic", v)
 		}
 	}()
 	if err := w.Abort(); err != nil {
-		h.logger.Warn("abort", "unit", l.Unit.Unit, "error", err)
+		h.logger.Warn("abort", "unit", u.Alias, "error", err)
 	}
 }
 
@@ -118,17 +112,19 @@ func commit(ctx context.Context, w sink.Writer) error {
 // else it is left to recovery, which alone knows whether the unit may be tried again (N-6).
 func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer, err error) towline.Settle {
 	cause := context.Cause(ctx)
-	stopping := errors.Is(cause, errStopping)
+	stopping := errors.Is(cause, provider.ErrStopping)
 	untouched := w == nil || !w.Committed()
 	switch {
+	case errors.Is(cause, errLifetime): // also of a provider that calls every end of its context a stop
+		return towline.Failed{Category: events.Timeout, Text: errLifetime.Error()}
+	case errors.Is(err, sink.ErrFenced) && untouched: // by another run; if the lease is lost, the log refuses this too
+		return towline.HandedBack{Reason: "a newer run has written the same window; this one goes on behind it"}
 	case errors.Is(err, provider.ErrStopped) && untouched:
 		return towline.HandedBack{Reason: "the provider stopped cleanly"}
 	case stopping && untouched && fenced(opener):
 		return towline.HandedBack{Reason: "the process was stopped"}
 	case stopping:
 		return nil
-	case errors.Is(cause, errLifetime):
-		return towline.Failed{Category: events.Timeout, Text: errLifetime.Error()}
 	}
 	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error()}
 }
@@ -171,6 +167,19 @@ func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle
 		_ = h.e.Fail(ctx, l, events.ProviderError, err.Error()) // a fault here is left to the expiry of the lease
 	case err != nil:
 		h.logger.Error("settle failed, left to the expiry of the lease", "unit", l.Unit.Alias, "error", err)
+	default:
+		h.report(l, s)
+	}
+}
+
+// report says of a settled attempt what a person wants to know at once: that it did not end well.
+func (h *Handlers) report(l towline.Lease, s towline.Settle) {
+	switch s := s.(type) {
+	case towline.Failed:
+		h.logger.Warn("unit failed", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "category", s.Category,
+			"error", towline.CleanText(s.Text, h.e.Knobs().ErrorMaxBytes))
+	case towline.HandedBack:
+		h.logger.Info("unit handed back", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "reason", s.Reason)
 	}
 }
 
@@ -199,38 +208,17 @@ func unitOf(l towline.Lease) provider.Unit {
 	return provider.Unit{
 		Run: u.Run, ID: u.Unit, Alias: u.Alias, Sync: l.Sync, Source: u.Source, Dataset: u.Dataset, Members: u.Members,
 		Mode: u.Mode, Window: u.Window, Surfaces: u.Surfaces, Fingerprint: u.Fingerprint, Attempt: u.Attempt, Fence: l.Fence,
-		State: l.State, Config: l.Config,
+		State: l.State, Config: l.Config, Store: l.Store,
 	}
-}
-
-// guarded is the sink that a provider sees: it stops at a lost lease, gives failures of the destination their category,
-// and reports progress.
-type guarded struct {
-	sink.Writer
-	h    *Handlers
-	unit events.UnitID
-}
-
-func (g *guarded) Put(ctx context.Context, surface, key string, row any) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := g.Writer.Put(ctx, surface, key, row); err != nil {
-		return sinkError(err)
-	}
-	g.h.progress.report(g.unit, func(u *UnitProgress) { u.Rows++ })
-	return nil
-}
-
-func (g *guarded) Progress(done, total int64) {
-	g.h.progress.report(g.unit, func(u *UnitProgress) { u.Done, u.Total = done, total })
-	g.Writer.Progress(done, total)
 }
 
 // sinkError gives a failure of the destination its category; an undeclared surface has its own.
 func sinkError(err error) error {
 	if err == nil || errors.Is(err, sink.ErrUndeclared) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
+	}
+	if errors.Is(err, sink.ErrForeign) { // no repetition cures it (HU-5)
+		return provider.Fail(events.Configuration, err)
 	}
 	return provider.Fail(events.SinkError, err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -45,7 +46,7 @@ func TestAUnitIsWorkedOn(t *testing.T) {
 			Run: id, ID: u.Unit, Alias: u.Alias, Sync: "days", Source: "north", Dataset: "a", Members: []string{"a"},
 			Mode:   towline.Backfill,
 			Window: u.Window, Surfaces: []string{"rows", "more"}, Attempt: 1, Fence: events.NewFence(1, u.Claimed),
-			Config: json.RawMessage(`{"a":1}`),
+			Config: json.RawMessage(`{"a":1}`), Store: s.e.Node().String(), // the first incarnation gives the store its name
 		}, calls[0])
 
 		second, messages := s.dispatched(1)
@@ -171,7 +172,7 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 		"sink refuses to open":    {sink: "open", err: errPlanted, want: events.SinkError},
 		"sink refuses a row":      {does: put("rows"), sink: "put", err: errPlanted, want: events.SinkError},
 		"sink refuses the commit": {does: put("rows"), sink: "commit", err: errPlanted, want: events.SinkError},
-		"sink is fenced":          {does: put("rows"), sink: "commit", err: sink.ErrFenced, want: events.SinkError},
+		"another store's sink":    {sink: "open", err: fmt.Errorf("x: %w", sink.ErrForeign), want: events.Configuration},
 		"sink panics at open":     {sink: "open", panic: true, want: events.SinkError},
 		"sink panics at a row":    {does: put("rows"), sink: "put", panic: true, want: events.ProviderError},
 		"sink panics at commit":   {does: put("rows"), sink: "commit", panic: true, want: events.SinkError},
@@ -336,10 +337,17 @@ func TestASlowStartCallsNoProvider(t *testing.T) {
 // E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by
 // its worker, and finalize is armed.
 func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
+	t.Run("told so", func(t *testing.T) { lifetimeRunsOut(t, func(ctx context.Context) error { return ctx.Err() }) })
+	t.Run("told as a clean stop", func(t *testing.T) {
+		lifetimeRunsOut(t, func(context.Context) error { return provider.ErrStopped })
+	})
+}
+
+func lifetimeRunsOut(t *testing.T, says func(context.Context) error) {
 	run(t, options{knobs: towline.Knobs{MaxLifetime: 10 * time.Minute}}, func(t *testing.T, s *shop) {
 		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
 			<-ctx.Done()
-			return provider.Result{}, ctx.Err()
+			return provider.Result{}, says(ctx)
 		}
 		id, messages := s.dispatched(1)
 		begun := time.Now()
@@ -668,18 +676,62 @@ func TestWhatAStopEnds(t *testing.T) {
 	}
 }
 
-// U-16: what the sink has taken is not handed back: another attempt would write it twice.
-func TestWhatTheSinkHasTakenIsNotHandedBack(t *testing.T) {
+// U-16: a result that the sink has taken while the process stops is stored.
+func TestACommitThatAStopMeetsCounts(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
-		s.sink.breakAt("abort", nil)
 		id, messages := s.dispatched(1)
-		s.sink.breakAt("commit", func(ctx context.Context) error {
+		s.sink.breakAt("commit", func(context.Context) error {
 			s.h.Stop() // in the middle of the commit
 			return nil
 		})
 		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
 		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
 	})
+}
+
+// U-16, HU-5, P-10: of two runs over one window, the older that meets what the newer has written goes on behind it, with
+// a newer attempt: nothing fails, and the last word is that of an attempt that began later.
+func TestAnOlderRunGoesOnBehindANewer(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		older, late := s.dispatched(1)
+		s.provider.does = func(ctx context.Context, u provider.Unit, w sink.Sink) (provider.Result, error) {
+			if u.Run == older && u.Attempt == 1 {
+				<-time.After(30 * time.Second)
+			}
+			return provider.Result{}, w.Put(ctx, "rows", fmt.Sprint(u.Run == older, u.Attempt), nil)
+		}
+		done := s.begin(late[0])
+		wait(time.Second)
+		newer, soon := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), soon[0]))
+		require.Equal(t, events.UnitHasSucceeded, s.unit(newer).Status)
+		require.NoError(t, <-done)
+		require.Equal(t, 1, s.unit(older).HandBacks)
+		for _, m := range s.messages(older) {
+			require.NoError(t, s.h.Handle(t.Context(), m))
+		}
+		require.Equal(t, events.UnitHasSucceeded, s.unit(older).Status)
+		require.Equal(t, []string{"rows/false 1", "rows/true 2"}, s.sink.rows())
+	})
+}
+
+// U-16: what the sink has taken is not handed back, for another attempt would write it twice: whether our stop ended the
+// attempt, or the provider says that it stopped cleanly.
+func TestWhatTheSinkHasTakenIsNotHandedBack(t *testing.T) {
+	for name, says := range map[string]error{"our stop": context.Canceled, "a clean stop": provider.ErrStopped} {
+		t.Run(name, func(t *testing.T) {
+			run(t, options{}, func(t *testing.T, s *shop) {
+				id, messages := s.dispatched(1)
+				s.sink.breakAt("committed", func(context.Context) error {
+					s.h.Stop()
+					return says
+				})
+				require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+				require.Equal(t, events.UnitIsRunning, s.unit(id).Status, "recovery decides")
+				require.Contains(t, s.log.String(), "left to recovery")
+			})
+		})
+	}
 }
 
 // L-11, N-6: a result that is there when the process stops is stored, though the context of its message has ended.
@@ -746,5 +798,64 @@ func TestManyWorkersEndARunOnce(t *testing.T) {
 		}
 		require.Equal(t, events.RunSucceeded, s.run(id).Status)
 		require.Len(t, only[events.RunFinalized](s.events(0)), 1)
+	})
+}
+
+// HU-4, HU-6: a provider that does not hear that its lease has ended is left behind: its worker goes on, its sink takes
+// nothing more, and the sink is closed when it returns at last.
+func TestADeafProviderDoesNotKeepItsWorker(t *testing.T) {
+	run(t, options{workers: 1, knobs: towline.Knobs{MaxLifetime: 5 * time.Minute}}, func(t *testing.T, s *shop) {
+		free, put := make(chan struct{}), make(chan error, 1)
+		s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
+			<-free
+			put <- w.Put(context.Background(), "rows", "k", nil)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.Timeout, s.units(id)[0].ErrorCategory)
+		require.Contains(t, s.log.String(), "ignores its context")
+		s.provider.does = nil
+		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
+		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
+		require.Equal(t, 1, s.sink.aborted(), "that of the second")
+		close(free)
+		require.Error(t, <-put)
+		synctest.Wait()
+		require.Equal(t, 2, s.sink.aborted())
+		require.Empty(t, s.sink.rows())
+	})
+}
+
+// HU-6, HC-11: a provider that ends its goroutine, as a test library does, has failed, and gives its worker back.
+func TestAProviderThatEndsItsGoroutineHasFailed(t *testing.T) {
+	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			runtime.Goexit()
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		for _, m := range messages {
+			require.NoError(t, s.h.Handle(t.Context(), m))
+		}
+		for _, u := range s.units(id) {
+			require.Equal(t, events.ProviderError, u.ErrorCategory)
+		}
+	})
+}
+
+// HU-5, HU-6: what the log would refuse of a result is refused before the sink takes its rows.
+func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
+			w.State(json.RawMessage(`"` + strings.Repeat("x", events.MaxResultBytes) + `"`))
+			return provider.Result{}, w.Put(ctx, "rows", "k", nil)
+		}
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		u := s.unit(id)
+		require.Equal(t, events.ProviderError, u.ErrorCategory)
+		require.Contains(t, u.ErrorText, "keep them to")
+		require.Empty(t, s.sink.rows())
 	})
 }

@@ -2,9 +2,11 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/towline-dev/towline"
@@ -19,12 +21,12 @@ import (
 type Config struct {
 	Store   string // path of the store; made if missing
 	Syncs   []Sync
-	Workers int           // local workers; zero: 4, negative: none
+	Workers int           // local workers; zero: 4, negative: none, and then only what has a route or a given Bus is published here
 	Shared  bool          // several processes on one store; false: this process holds it alone, and a restart resumes at once
 	Knobs   towline.Knobs // zero: the defaults
 
 	// Bus is the in-process transport of the local workers; nil: a new one. It is given by programs that put something
-	// between relay and workers, with Routes.
+	// between relay and workers, with Routes. Its options are the program's; Run closes it.
 	Bus *local.Bus
 	// Routes gives kinds another publisher; nil, or a missing kind: the bus.
 	Routes map[events.Kind]transport.Publisher
@@ -68,31 +70,67 @@ func (s Sync) catalogued() towline.Sync {
 // check refuses a publisher that cannot confirm where nothing but its word would say that a message arrived (O-10), and
 // says which kinds will be published again for want of it.
 func (c Config) check(logger *slog.Logger) error {
+	if c.Store == "" {
+		return errors.New("store is empty: give the path of the store's file, which is made if it is missing")
+	}
+	for _, s := range c.Syncs {
+		if err := s.check(c.Routes); err != nil {
+			return err
+		}
+		if s.retries() && !s.fenced() {
+			logger.Warn("units are tried again, and their sink cannot refuse a late attempt: see Fenced in package sink", "sync", s.Name)
+		}
+	}
 	for _, k := range events.Kinds {
 		p, ok := c.Routes[k]
 		if !ok || p == nil || transport.Confirms(p) {
 			continue
 		}
 		if k == events.KindPostSync {
-			return fmt.Errorf("routes: %s: transport %q cannot confirm a publish, so no post_sync could ever be known to have arrived; route it elsewhere", k, p.Name())
+			return fmt.Errorf("routes: %s: transport %q cannot confirm a publish, so no post_sync could ever be known to have arrived; route it elsewhere, or say so in its Traits if it can", k, p.Name())
 		}
 		logger.Warn("the transport cannot confirm a publish: every wakeup is published again until its work is done", "kind", k, "transport", p.Name())
 	}
 	return nil
 }
 
-func (s Sync) check() error {
-	if s.Provider == nil {
+func (s Sync) check(routes map[events.Kind]transport.Publisher) error {
+	f, isFunc := s.Provider.(provider.Func)
+	switch {
+	case s.Name == "":
+		return errors.New("a sync has no name: name is empty")
+	case s.Provider == nil, isFunc && f == nil:
 		return fmt.Errorf("sync %q: provider is missing", s.Name)
+	case len(s.Sources) == 0:
+		return fmt.Errorf("sync %q: sources are missing: name at least one", s.Name)
+	case len(s.Datasets) == 0:
+		return fmt.Errorf("sync %q: datasets are missing: name at least one", s.Name)
+	case len(s.Config) > 0 && !json.Valid(s.Config):
+		return fmt.Errorf("sync %q: config is not JSON", s.Name)
+	}
+	if routes[events.KindPostSync] != nil {
+		return nil // whoever consumes it knows what to do
 	}
 	scripts, ok := s.Sink.(sink.Scripter)
 	for _, t := range s.PostSync.Targets {
-		if t.SQL == "" {
+		switch {
+		case t.Name == "":
+			return fmt.Errorf("sync %q: a post_sync target has no name: name is empty", s.Name)
+		case t.SQL == "":
 			return fmt.Errorf("sync %q: post_sync target %q: sql is empty", s.Name, t.Name)
-		}
-		if !ok || scripts == nil {
+		case !ok || scripts == nil:
 			return fmt.Errorf("sync %q: post_sync target %q: its sink runs no SQL", s.Name, t.Name)
 		}
 	}
 	return nil
+}
+
+// retries reports a dataset whose units may run twice.
+func (s Sync) retries() bool {
+	return slices.ContainsFunc(s.Datasets, func(d towline.Dataset) bool { return d.Retry.Max > 0 })
+}
+
+func (s Sync) fenced() bool {
+	f, ok := s.Sink.(sink.Fenced)
+	return ok && f.Fenced()
 }

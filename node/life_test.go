@@ -254,8 +254,8 @@ func TestWhatIsNotDoneInTheGraceIsHandedBack(t *testing.T) {
 	n.end()
 }
 
-// N-6, I-24: a provider that hears nothing does not keep the process for ever; its unit is left to recovery, and what
-// it does later is refused.
+// N-6, U-16, I-24: a provider that hears nothing does not keep the process for ever; its fenced sink takes nothing of it
+// any more, so its unit is handed back, and what it does later is refused.
 func TestAProviderThatHearsNothingIsLeftBehind(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	g := newGate()
@@ -269,7 +269,7 @@ func TestAProviderThatHearsNothingIsLeftBehind(t *testing.T) {
 	<-g.called
 	n.end()
 	again := open(t, c)
-	require.Equal(t, events.WorkerLost, units(t, again, id)[0].ErrorCategory)
+	require.Equal(t, 1, units(t, again, id)[0].HandBacks)
 	close(g.free) // it ends at last
 	all := log(t, again)
 	require.Equal(t, "NodeRecovered", types(all)[len(all)-1])
@@ -335,6 +335,26 @@ func TestTwoNodesShareAStore(t *testing.T) {
 	require.NoError(t, err)
 	requireGood(t, b.Node)
 	b.end()
+}
+
+// O-7, K-1: a process without workers plans and reconciles, and leaves what it has no route for to one with workers: not a
+// unit waits for a redrive, and no post_sync is lost on its way to nobody.
+func TestANodeWithoutWorkersSwallowsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	config := func(workers int) node.Config {
+		return node.Config{Store: path, Shared: true, Workers: workers, Knobs: towline.Knobs{ReconcileInterval: time.Second},
+			Syncs: []node.Sync{works(nothingToDo)}}
+	}
+	planner, worker := start(t, open(t, config(-1))), start(t, open(t, config(4)))
+	for range 3 {
+		_, err := worker.Engine().Wait(t.Context(), plan(t, planner.Node, 5).Run)
+		require.NoError(t, err)
+	}
+	planner.end()
+	for _, armed := range only[events.OutboxArmed](log(t, worker.Node)) {
+		require.NotEqual(t, events.ArmMaterialized, armed.Cause)
+	}
+	worker.end()
 }
 
 // P-12, E-1: a provider that lists periods is asked with the configuration of its sync; its errors are typed, and leave

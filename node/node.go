@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -38,6 +39,10 @@ type Node struct {
 	bus      *local.Bus
 	logger   *slog.Logger
 
+	mu      sync.Mutex
+	begun   bool               // it was run, or closed
+	stop    context.CancelFunc // of Run; nil: it never ran
+	ended   chan struct{}      // closed when Run has ended
 	closing sync.Once
 	closed  error
 }
@@ -55,22 +60,21 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err := c.check(n.logger); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	syncs, ports, err := catalogue(c.Syncs)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
+	syncs, ports := catalogue(c.Syncs)
 	clock := towline.NewClock(c.Now)
 	durability := "full"
 	if c.Unsynced {
 		durability = "normal"
 		n.logger.Warn("the store syncs less: after a power loss, accepted runs may be missing and a post_sync may be sent twice")
 	}
+	var err error
 	n.store, err = sqlite.Open(ctx, c.Store, sqlite.Options{
 		Shared: c.Shared, Now: clock.Now, Synchronous: durability, AllowNetworkFS: c.AllowNetworkFS,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+		return nil, err
 	}
+	n.sweep()
 	if err := n.assemble(ctx, syncs, ports, clock); err != nil {
 		return nil, errors.Join(err, n.store.Close())
 	}
@@ -91,29 +95,30 @@ func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[str
 	return err
 }
 
-func catalogue(configured []Sync) ([]towline.Sync, map[string]handlers.Ports, error) {
+func catalogue(configured []Sync) ([]towline.Sync, map[string]handlers.Ports) {
 	var syncs []towline.Sync
 	ports := map[string]handlers.Ports{}
 	for _, s := range configured {
-		if err := s.check(); err != nil {
-			return nil, nil, err
-		}
 		syncs = append(syncs, s.catalogued())
 		ports[s.Name] = handlers.Ports{Provider: s.Provider, Sink: s.Sink}
 		if s.Sink == nil {
 			ports[s.Name] = handlers.Ports{Provider: s.Provider, Sink: sink.Discard}
 		}
 	}
-	return syncs, ports, nil
+	return syncs, ports
 }
 
 func (n *Node) workers() int { return cmp.Or(n.c.Workers, defaultWorkers) }
 
 const defaultWorkers = 4
 
+// route is nil for a kind that nobody would take from this process: its wakeups are left to one that works.
 func (n *Node) route(k events.Kind) transport.Publisher {
-	if p, ok := n.c.Routes[k]; ok && p != nil {
+	if p := n.c.Routes[k]; p != nil {
 		return p
+	}
+	if n.workers() < 0 && n.c.Bus == nil {
+		return nil
 	}
 	return n.bus
 }
@@ -132,11 +137,18 @@ func (n *Node) Nudge() { n.engine.Nudge() }
 func (n *Node) Progress() []handlers.UnitProgress { return n.handlers.Progress() }
 
 // Run works until ctx ends, then stops cleanly: intake first, running units finish within the grace or are handed back,
-// claims are settled, NodeStopped is the last word, and the store is closed (N-6). nil after a clean stop.
+// claims are settled, NodeStopped is the last word, and the store is closed (N-6). nil after a clean stop. A node runs
+// once: behind Close, or beside another Run, it returns towline.ErrStopped.
 func (n *Node) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if !n.begin(stop) {
+		return fmt.Errorf("run: the node was run or closed before: %w", towline.ErrStopped)
+	}
+	defer close(n.ended)
 	router, err := n.consumers()
 	if err != nil {
-		return errors.Join(err, n.store.Close())
+		return errors.Join(err, n.shut())
 	}
 	// The parts outlive ctx: a stop has an order.
 	parts, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -145,8 +157,15 @@ func (n *Node) Run(ctx context.Context) error {
 	beat, endBeat := context.WithCancel(parts)
 	group.Go(func() error { return n.handlers.Run(beat) })
 	relaying, endRelay := context.WithCancel(parts)
-	group.Go(func() error { return n.relay.Run(relaying) })
+	relayed := make(chan struct{})
+	group.Go(func() error {
+		defer close(relayed)
+		return n.relay.Run(relaying)
+	})
 	group.Go(func() error { return n.verifyDaily(relaying) })
+	if router == nil {
+		n.logger.Info("no local workers: what has no route is left to other processes of the store")
+	}
 	if router != nil {
 		group.Go(func() error { return router.Run(parts) })
 		select { // a router that is closed before it runs waits for its handlers until its timeout
@@ -158,12 +177,40 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
+	n.handlers.Drain() // nothing more is claimed
+	endRelay()         // and nothing more published: behind this, what is queued here is all there is
+	<-relayed
 	n.stopWork(router)
-	endRelay()
 	endBeat()
 	end()
 	err = group.Wait()
-	return errors.Join(err, n.Close())
+	return errors.Join(err, n.shut())
+}
+
+// begin is true for the first Run of a node that is not closed.
+func (n *Node) begin(stop context.CancelFunc) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.begun {
+		return false
+	}
+	n.begun, n.stop, n.ended = true, stop, make(chan struct{})
+	return true
+}
+
+// RunWhile runs the node while work goes on, then stops it cleanly, and returns the errors of both. The context of work
+// ends with ctx, and with a node that fails.
+func (n *Node) RunWhile(ctx context.Context, work func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ran := make(chan error, 1)
+	go func() {
+		defer stop()
+		ran <- n.Run(ctx)
+	}()
+	err := work(ctx)
+	stop()
+	return errors.Join(err, <-ran)
 }
 
 // consumers puts the handlers onto a router over the bus; nil without local workers.
@@ -171,7 +218,7 @@ func (n *Node) consumers() (*message.Router, error) {
 	if n.workers() < 0 {
 		return nil, nil
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: n.grace() + obeyTimeout}, transport.Logger(n.logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: n.grace() + obeyTimeout}, transport.QuietLogger(n.logger))
 	if err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
@@ -191,13 +238,20 @@ const (
 
 func (n *Node) grace() time.Duration { return max(n.engine.Knobs().ShutdownGrace, 0) }
 
-// stopWork ends the intake and gives running units their grace.
+// stopWork gives running units their grace, and what is sent at most once its chance: a post_sync that is lost in the queue
+// of a process that stops would be lost for good (C-46).
 func (n *Node) stopWork(router *message.Router) {
-	n.handlers.Drain()
 	grace := time.AfterFunc(n.grace(), n.handlers.Stop)
 	defer grace.Stop()
 	if router == nil {
 		return
+	}
+	if n.route(events.KindPostSync) == n.bus {
+		ctx, cancel := context.WithTimeout(context.Background(), n.grace())
+		if err := n.bus.Drain(ctx, string(events.KindPostSync)); err != nil {
+			n.logger.Error("post_sync actions were not begun before the grace was over; they stay unconfirmed", "error", err)
+		}
+		cancel()
 	}
 	if err := router.Close(); err != nil {
 		n.logger.Error("stop handlers", "error", err)
@@ -205,14 +259,26 @@ func (n *Node) stopWork(router *message.Router) {
 	n.handlers.Stop()
 }
 
-// Close writes NodeStopped and closes the store. Run does it; a program that never runs the node calls it itself. A
-// second Close returns what the first did.
+// Close stops a node that runs, writes NodeStopped and closes the store. Run does it when its context ends; a program that
+// never runs the node calls it itself. A second Close returns what the first did.
 func (n *Node) Close() error {
-	n.closing.Do(func() { n.closed = n.shut() })
-	return n.closed
+	n.mu.Lock()
+	n.begun = true
+	stop, ended := n.stop, n.ended
+	n.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-ended
+	}
+	return n.shut()
 }
 
 func (n *Node) shut() error {
+	n.closing.Do(func() { n.closed = n.lastWord() })
+	return n.closed
+}
+
+func (n *Node) lastWord() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_ = n.bus.Close() // it cannot fail
@@ -221,19 +287,36 @@ func (n *Node) shut() error {
 
 const stopTimeout = 10 * time.Second
 
-// Verify folds the log by itself, in a scratch store beside it, and compares every view with it (I-26).
+// Verify folds the log by itself, in a scratch store beside the store, and compares every view with it (I-26). It needs
+// as much room there as the store has.
 func (n *Node) Verify(ctx context.Context) (towline.Verification, error) {
-	dir, err := os.MkdirTemp("", "towline-verify-")
+	dir, err := os.MkdirTemp(filepath.Dir(n.c.Store), filepath.Base(n.c.Store)+scratchSuffix)
 	if err != nil {
 		return towline.Verification{}, fmt.Errorf("scratch folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	scratch, err := sqlite.Open(ctx, dir+"/scratch.db", sqlite.Options{Synchronous: "normal"})
+	scratch, err := sqlite.Open(ctx, filepath.Join(dir, "scratch.db"), sqlite.Options{Synchronous: "normal"})
 	if err != nil {
 		return towline.Verification{}, fmt.Errorf("scratch store: %w", err)
 	}
 	v, err := n.engine.Verify(ctx, scratch)
 	return v, errors.Join(err, scratch.Close())
+}
+
+// scratchSuffix follows the name of the store in that of a scratch folder.
+const scratchSuffix = "-verify-"
+
+// sweep removes what a killed process has left of its Verify. Another process of a shared store may be at it.
+func (n *Node) sweep() {
+	if n.c.Shared {
+		return
+	}
+	left, _ := filepath.Glob(filepath.Join(filepath.Dir(n.c.Store), filepath.Base(n.c.Store)+scratchSuffix+"*")) // a bad pattern: nothing to sweep
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			n.logger.Warn("remove the scratch store of a killed verify", "error", err)
+		}
+	}
 }
 
 // verifyDaily proves the views and the log while the node runs (L-8). What it finds is logged; nothing is repaired.

@@ -2,14 +2,58 @@ package node_test
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/node"
 )
+
+// N-6: a node runs once. Behind its close, and beside another Run, it says so at once.
+func TestANodeRunsOnce(t *testing.T) {
+	closed := open(t, node.Config{})
+	require.NoError(t, closed.Close())
+	require.ErrorIs(t, closed.Run(t.Context()), towline.ErrStopped)
+
+	n := start(t, open(t, node.Config{Syncs: []node.Sync{works(nothingToDo)}}))
+	_, err := n.Engine().Wait(t.Context(), plan(t, n.Node, 1).Run) // it runs
+	require.NoError(t, err)
+	require.ErrorIs(t, n.Run(t.Context()), towline.ErrStopped)
+	n.end()
+}
+
+// N-6: RunWhile stops the node behind the work, and tells the work when the node has failed or is to stop.
+func TestRunWhile(t *testing.T) {
+	n := open(t, node.Config{Syncs: []node.Sync{works(nothingToDo)}})
+	err := n.RunWhile(t.Context(), func(ctx context.Context) error {
+		run, err := n.Engine().Wait(ctx, plan(t, n, 3).Run)
+		require.Equal(t, events.RunSucceeded, run.Status)
+		return err
+	})
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(t.Context())
+	n = open(t, node.Config{Syncs: []node.Sync{works(nothingToDo)}})
+	err = n.RunWhile(ctx, func(ctx context.Context) error {
+		stop()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	require.ErrorIs(t, err, context.Canceled)
+
+	err = n.RunWhile(t.Context(), func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	})
+	require.ErrorIs(t, err, towline.ErrStopped, "it has run before")
+}
 
 // N-6: a stop that comes with the start is a clean stop, and does not wait for handlers that never ran.
 func TestAStopThatComesWithTheStart(t *testing.T) {
@@ -20,4 +64,61 @@ func TestAStopThatComesWithTheStart(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, n.Run(stopped))
 	require.Less(t, time.Since(start), 30*time.Second)
+}
+
+// N-6, C-46: a clean stop loses no post_sync that it has accepted: what is queued in the process is done before it
+// ends, and what is not yet published is left to the next start.
+func TestACleanStopDoesWhatItHasAccepted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s := works(nothingToDo)
+	to := &memory{}
+	s.Sink = to
+	const rounds = 20
+	for i := range rounds {
+		n := open(t, node.Config{Store: path, Syncs: []node.Sync{s}})
+		err := n.RunWhile(t.Context(), func(ctx context.Context) error {
+			_, err := n.Engine().Wait(ctx, plan(t, n, 1+i%3).Run)
+			return err
+		})
+		require.NoError(t, err)
+	}
+	n := start(t, open(t, node.Config{Store: path, Syncs: []node.Sync{s}}))
+	waitFor(t, n.Node, func() bool { return to.ran() == rounds })
+	n.end()
+	last := open(t, node.Config{Store: path, Syncs: []node.Sync{s}})
+	for _, o := range only[events.OutboxOutcome](log(t, last)) {
+		require.Equal(t, events.Accepted, o.Outcome)
+	}
+	require.NoError(t, last.Close())
+}
+
+// N-6, C-46: a post_sync that does not come to its turn within the grace is said to be unconfirmed.
+func TestAPostSyncThatHasNoTurnIsSaid(t *testing.T) {
+	var said enginetest.Log
+	s := works(nothingToDo)
+	held := &holding{memory: &memory{}, free: make(chan struct{})}
+	s.Sink = held
+	n := start(t, open(t, node.Config{Syncs: []node.Sync{s}, Knobs: towline.Knobs{ShutdownGrace: 50 * time.Millisecond},
+		Logger: slog.New(slog.NewTextHandler(&said, nil))}))
+	for range 10 { // more than are in work at once
+		_, err := n.Engine().Wait(t.Context(), plan(t, n.Node, 1).Run)
+		require.NoError(t, err)
+	}
+	waitFor(t, n.Node, func() bool { return held.begun.Load() == 8 })
+	time.AfterFunc(time.Second, func() { close(held.free) })
+	n.end()
+	require.Contains(t, said.String(), "stay unconfirmed")
+}
+
+// holding is a destination whose scripts wait.
+type holding struct {
+	*memory
+	begun atomic.Int64
+	free  chan struct{}
+}
+
+func (h *holding) Script(ctx context.Context, script string, args ...any) error {
+	h.begun.Add(1)
+	<-h.free
+	return h.memory.Script(ctx, script, args...)
 }

@@ -52,8 +52,16 @@ func list[T any](l []T) (any, error) {
 	if len(l) == 0 {
 		return nil, nil
 	}
-	b, err := json.Marshal(l)
-	return string(b), err
+	return asJSON(l)
+}
+
+// asJSON is a JSON column. Like the log it is read by people, so it is not escaped for HTML.
+func asJSON(v any) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
 func windowFrom(w events.Window) any {

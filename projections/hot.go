@@ -56,8 +56,9 @@ type hotRun struct {
 	workItems []*hotUnit
 	firstRef  int
 	firstWork int
-	planned   int
-	blocked   map[string]int // reference units of a source that have not succeeded
+
+	sources map[string]*hotSource
+	offers  []*offer // one per bucket, in the order in which they came
 
 	busy    []*hotUnit // dispatching and running, in no order
 	retries []*hotUnit // retrying, in no order
@@ -68,18 +69,18 @@ type hotRun struct {
 // hotUnit is an open unit.
 type hotUnit struct {
 	live
-	run    *hotRun
-	bucket *hotBucket
-	dead   bool  // in flight, but takes no slot: stale, or its lease has ended
-	stamp  int32 // of its newest entry in the flight's heap
+	run   *hotRun
+	from  *hotSource
+	offer *offer
+	dead  bool  // in flight, but takes no slot: stale, or its lease has ended
+	due   bool  // retrying, and its time has come
+	stamp int32 // of its newest entry in the flight's heap
 }
 
 type hotBucket struct {
 	name     events.Bucket
 	inFlight int // slots in use: live ones only
-	planned  int // planned units, whatever their tier
-	retrying int
-	dead     int // in flight without a slot
+	offered  int // units of all runs that could be dispatched if there were room
 }
 
 // live is what the hot view keeps of a folded unit.
@@ -271,7 +272,8 @@ func (h *Hot) openRun(run decider.Run) {
 
 func newHotRun(id events.RunID, total int, p events.Policy) *hotRun {
 	return &hotRun{
-		id: id, cap: p.RunCap, mode: p.PostSync, counts: events.Counts{Total: total}, blocked: map[string]int{},
+		id: id, cap: p.RunCap, mode: p.PostSync, counts: events.Counts{Total: total},
+		sources: map[string]*hotSource{},
 	}
 }
 
@@ -336,13 +338,13 @@ func (h *Hot) bucket(name events.Bucket) *hotBucket {
 func (h *Hot) add(run *hotRun, l live) {
 	u, ok := h.units[l.id]
 	if !ok {
-		u = &hotUnit{run: run, bucket: h.bucket(l.bucket)}
+		u = &hotUnit{run: run, from: run.source(l.source), offer: run.offerIn(h.bucket(l.bucket))}
 		h.units[l.id] = u
 		run.enlist(u, l)
 	}
 	u.live = l
 	if l.reference && l.status != events.UnitHasSucceeded {
-		run.blocked[l.source]++
+		u.from.block(1)
 	}
 	if l.status.Terminal() {
 		count(&run.counts, l.status, 1)
@@ -351,15 +353,13 @@ func (h *Hot) add(run *hotRun, l live) {
 	run.open++
 	switch {
 	case l.status == events.UnitIsPlanned:
-		run.planned++
-		u.bucket.planned++
+		u.wait(1)
 		run.rewind(u)
 	case l.status == events.UnitIsRetrying:
 		run.retries = append(run.retries, u)
-		u.bucket.retrying++
+		h.await(u)
 	case l.inFlight():
 		run.busy = append(run.busy, u)
-		u.dead = false
 		h.slots(u, 1)
 		h.judge(u)
 	}
@@ -368,7 +368,7 @@ func (h *Hot) add(run *hotRun, l live) {
 // remove takes a unit out of everything that its state l had entered it in.
 func (h *Hot) remove(run *hotRun, u *hotUnit, l live) {
 	if l.reference && l.status != events.UnitHasSucceeded {
-		run.blocked[l.source]--
+		u.from.block(-1)
 	}
 	if l.status.Terminal() {
 		count(&run.counts, l.status, -1)
@@ -377,27 +377,14 @@ func (h *Hot) remove(run *hotRun, u *hotUnit, l live) {
 	run.open--
 	switch {
 	case l.status == events.UnitIsPlanned:
-		run.planned--
-		u.bucket.planned--
+		u.wait(-1)
 	case l.status == events.UnitIsRetrying:
 		run.retries = without(run.retries, u)
-		u.bucket.retrying--
+		h.endWait(u)
 	case l.inFlight():
 		run.busy = without(run.busy, u)
-		if u.dead {
-			u.bucket.dead--
-		} else {
-			h.slots(u, -1)
-		}
-		u.dead = false
-		u.stamp++ // its entry in the heap is void
+		h.land(u, l.status)
 	}
-}
-
-func (h *Hot) slots(u *hotUnit, n int) {
-	u.run.inFlight += n
-	u.bucket.inFlight += n
-	h.flight.live += n
 }
 
 func count(c *events.Counts, s events.UnitStatus, n int) {
@@ -454,7 +441,7 @@ func (r *hotRun) rewind(u *hotUnit) {
 // plannedUnits walks the planned units of a run with an open tier: reference first, then by ordinal (HD-3).
 func (r *hotRun) plannedUnits() iter.Seq[*hotUnit] {
 	return func(yield func(*hotUnit) bool) {
-		if r.planned == 0 {
+		if !r.offersPlanned() {
 			return
 		}
 		for _, t := range []struct {
@@ -466,7 +453,7 @@ func (r *hotRun) plannedUnits() iter.Seq[*hotUnit] {
 				*t.first++
 			}
 			for _, u := range t.units[*t.first:] {
-				if u.status != events.UnitIsPlanned || t.work && r.blocked[u.source] > 0 {
+				if u.status != events.UnitIsPlanned || t.work && !u.from.open() {
 					continue
 				}
 				if !yield(u) {

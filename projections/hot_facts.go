@@ -58,13 +58,15 @@ func (h *Hot) Room(run events.RunID, now events.Micros) decider.Room {
 	return room
 }
 
-func (h *Hot) bucketRoom(b events.Bucket) int {
-	free := h.knobs.CapBucket(b)
-	if known, ok := h.buckets[b]; ok {
-		free -= known.inFlight
+func (h *Hot) bucketRoom(name events.Bucket) int {
+	if b, ok := h.buckets[name]; ok {
+		return h.free(b)
 	}
-	return free
+	return h.knobs.CapBucket(name)
 }
+
+// free is how many slots of a bucket are not in use.
+func (h *Hot) free(b *hotBucket) int { return h.knobs.CapBucket(b.name) - b.inFlight }
 
 // Waiting is what a run has to offer for dispatch at now (HD-3).
 func (h *Hot) Waiting(run events.RunID, now events.Micros) decider.Waiting {
@@ -82,7 +84,7 @@ func (h *Hot) Waiting(run events.RunID, now events.Micros) decider.Waiting {
 		}
 	}
 	for _, u := range r.retries {
-		if u.availableAt <= now {
+		if u.due {
 			w.Retries = append(w.Retries, u.candidate())
 		}
 	}
@@ -101,7 +103,7 @@ func candidates(units iter.Seq[*hotUnit]) iter.Seq[decider.Candidate] {
 
 func (u *hotUnit) candidate() decider.Candidate {
 	return decider.Candidate{
-		Unit: u.id, Ordinal: u.ordinal, Bucket: u.live.bucket, AvailableAt: u.availableAt, Dispatches: u.dispatches,
+		Unit: u.id, Ordinal: u.ordinal, Bucket: u.bucket, AvailableAt: u.availableAt, Dispatches: u.dispatches,
 		FirstDispatchedAt: u.firstDispatched,
 	}
 }
@@ -119,14 +121,15 @@ func (h *Hot) NextRetry(run events.RunID, now events.Micros) events.Micros {
 	return next
 }
 
-// OldestWithRoom is the oldest open run, other than one, of which a free slot lets a unit in (B-6).
-func (h *Hot) OldestWithRoom(except events.RunID, now events.Micros) (events.RunID, bool) {
+// OldestWithRoom is the oldest open run of which a free slot lets a unit in (B-6). Its cost grows with the open runs and
+// their buckets, never with their units.
+func (h *Hot) OldestWithRoom(now events.Micros) (events.RunID, bool) {
 	h.settle(now)
-	if h.flight.live >= h.knobs.CapEngine || !h.anybodyWaits() {
+	if !h.anybodyFits() {
 		return events.RunID{}, false
 	}
 	for _, r := range h.order {
-		if r.id != except && h.fits(r, now) {
+		if h.fits(r) {
 			return r.id, true
 		}
 	}
@@ -137,40 +140,28 @@ func (h *Hot) OldestWithRoom(except events.RunID, now events.Micros) (events.Run
 func (h *Hot) Fits(run events.RunID, now events.Micros) bool {
 	h.settle(now)
 	r, ok := h.runs[run]
-	return ok && h.fits(r, now)
+	return ok && h.fits(r)
 }
 
-// anybodyWaits is a cheap look before the runs are walked: in the usual state every bucket that has units waiting is
-// full, or none waits at all.
-func (h *Hot) anybodyWaits() bool {
-	for name, b := range h.buckets { // no order: any will do
-		if b.planned+b.retrying+b.dead > 0 && h.bucketRoom(name) > 0 {
+// anybodyFits is a cheap look before the runs are walked: in the usual state every bucket in which something is on offer
+// is full. It may be wrong in one way: a run may be full itself.
+func (h *Hot) anybodyFits() bool {
+	if h.flight.live >= h.knobs.CapEngine {
+		return false
+	}
+	for _, b := range h.buckets { // no order: any will do
+		if b.offered > 0 && h.free(b) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-func (h *Hot) fits(r *hotRun, now events.Micros) bool {
+func (h *Hot) fits(r *hotRun) bool {
 	if r.inFlight >= r.cap || h.flight.live >= h.knobs.CapEngine {
 		return false
 	}
-	for _, u := range r.busy {
-		if u.dead && u.status == events.UnitIsDispatching && h.bucketRoom(u.live.bucket) > 0 {
-			return true
-		}
-	}
-	for _, u := range r.retries {
-		if u.availableAt <= now && h.bucketRoom(u.live.bucket) > 0 {
-			return true
-		}
-	}
-	for u := range r.plannedUnits() {
-		if h.bucketRoom(u.live.bucket) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.offers, func(o *offer) bool { return o.units() > 0 && h.free(o.bucket) > 0 })
 }
 
 // Announced lists the units that wakeup n of run_sync_unit expands to, by ordinal: still dispatching, and announced
@@ -206,31 +197,13 @@ func (h *Hot) Owing(run decider.Run, n int, now events.Micros) decider.Owing {
 	if !ok {
 		return o
 	}
+	h.settle(now)
 	o.Announced = len(h.Announced(run.ID, n))
-	o.Dispatchable = h.dispatchable(r, now)
+	o.Dispatchable = r.offersAny() // whether or not there is room
 	o.UnitLost = slices.ContainsFunc(r.busy, func(u *hotUnit) bool {
 		return u.status == events.UnitIsDispatching && h.messageGone(u)
 	})
 	return o
-}
-
-// dispatchable is the state half of fits: something could be dispatched, whether or not there is room.
-func (h *Hot) dispatchable(r *hotRun, now events.Micros) bool {
-	h.settle(now)
-	for _, u := range r.busy {
-		if u.dead && u.status == events.UnitIsDispatching {
-			return true
-		}
-	}
-	for _, u := range r.retries {
-		if u.availableAt <= now {
-			return true
-		}
-	}
-	for range r.plannedUnits() {
-		return true
-	}
-	return false
 }
 
 // MessageGone reports a dispatching unit whose message lived in an incarnation that is gone (N-3).
@@ -265,3 +238,6 @@ func (h *Hot) GoneDispatches() int {
 	}
 	return n
 }
+
+// Units is how many units are held: those of open runs that have not ended, and what blocks a source.
+func (h *Hot) Units() int { return len(h.units) }

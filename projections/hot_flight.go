@@ -7,14 +7,16 @@ import (
 )
 
 // flight counts the slots in use over all runs (B-1). A dispatching unit holds its slot until it is stale, a running one
-// until its lease ends; both happen by the clock alone, without an event. So the units in flight stand in a heap by the
-// time at which that will be, and every question first settles what has come due.
+// until its lease ends, and a retrying unit waits until it is due; all of it happens by the clock alone, without an event.
+// So these units stand in a heap by the time at which that will be, and every question first settles what has come due.
 type flight struct {
-	live int
-	heap deadlines
+	live    int
+	waiting int // retrying units that are not due
+	heap    deadlines
 }
 
-// deadline is the time at which a unit stops holding its slot. An entry whose stamp is not the unit's newest is void.
+// deadline is the time at which a unit stops holding its slot, or is due. An entry whose stamp is not the unit's newest
+// is void.
 type deadline struct {
 	at    events.Micros
 	unit  *hotUnit
@@ -55,9 +57,9 @@ func (h *Hot) judge(u *hotUnit) {
 }
 
 func (f *flight) push(d deadline) {
-	// Void entries are dropped when they are most of the heap, so it stays as large as what is in flight.
+	// Void entries are dropped when they are most of the heap, so it stays as large as what is in flight or waits.
 	const slack = 64
-	if len(f.heap) > 2*f.live+slack {
+	if len(f.heap) > 2*(f.live+f.waiting)+slack {
 		kept := f.heap[:0]
 		for _, e := range f.heap {
 			if e.stamp == e.unit.stamp {
@@ -71,11 +73,15 @@ func (f *flight) push(d deadline) {
 	heap.Push(&f.heap, d)
 }
 
-// settle lets go of the slots of all units that are stale or whose lease has ended at now.
+// settle lets go of the slots of all units that are stale or whose lease has ended at now, and offers the retries that
+// are due.
 func (h *Hot) settle(now events.Micros) {
 	for len(h.flight.heap) > 0 && h.flight.heap[0].at <= now {
-		d := heap.Pop(&h.flight.heap).(deadline)
-		if d.stamp == d.unit.stamp {
+		switch d := heap.Pop(&h.flight.heap).(deadline); {
+		case d.stamp != d.unit.stamp:
+		case d.unit.status == events.UnitIsRetrying:
+			h.fallDue(d.unit)
+		default:
 			h.kill(d.unit)
 		}
 	}
@@ -86,8 +92,52 @@ func (h *Hot) kill(u *hotUnit) {
 		return
 	}
 	u.dead = true
-	u.bucket.dead++
 	h.slots(u, -1)
+	if u.status == events.UnitIsDispatching {
+		u.offer.add(&u.offer.stale, 1)
+	}
+}
+
+// land takes a unit out of flight. was is its status there.
+func (h *Hot) land(u *hotUnit, was events.UnitStatus) {
+	switch {
+	case !u.dead:
+		h.slots(u, -1)
+	case was == events.UnitIsDispatching:
+		u.offer.add(&u.offer.stale, -1)
+	}
+	u.dead = false
+	u.stamp++ // its entry in the heap is void
+}
+
+func (h *Hot) slots(u *hotUnit, n int) {
+	u.run.inFlight += n
+	u.offer.bucket.inFlight += n
+	h.flight.live += n
+}
+
+// await enters the time at which a retrying unit is due.
+func (h *Hot) await(u *hotUnit) {
+	u.stamp++
+	h.flight.waiting++
+	h.flight.push(deadline{u.availableAt, u, u.stamp})
+}
+
+func (h *Hot) fallDue(u *hotUnit) {
+	u.due = true
+	h.flight.waiting--
+	u.offer.add(&u.offer.due, 1)
+}
+
+// endWait takes out a unit that is retrying no more.
+func (h *Hot) endWait(u *hotUnit) {
+	if u.due {
+		u.offer.add(&u.offer.due, -1)
+	} else {
+		h.flight.waiting--
+	}
+	u.due = false
+	u.stamp++ // its entry in the heap is void
 }
 
 // judgeAll looks at every unit in flight again, after an incarnation came or went.

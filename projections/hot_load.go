@@ -22,47 +22,10 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	if err := h.loadNodes(tx); err != nil {
 		return nil, err
 	}
-	if err := h.loadRuns(tx, `r.completed_at IS NULL`); err != nil {
+	if err := h.loadRuns(tx); err != nil {
 		return nil, err
 	}
 	return h, h.loadPlaces(tx)
-}
-
-// Reload reads what another process has changed: the incarnations first, because they say which leases and messages of
-// a run are alive; the runs it touched, and the watermarks. The tables are at the head, because every process keeps
-// them there in its own transactions. After an error the view is between two states, and must not be used.
-func (h *Hot) Reload(tx store.ReadTx, runs []events.RunID) error {
-	head, _, err := tx.Head()
-	if err != nil {
-		return err
-	}
-	if err := h.loadNodes(tx); err != nil {
-		return err
-	}
-	h.judgeAll()
-	for _, id := range runs {
-		h.discard(id)
-		if err := h.loadRuns(tx, `r.completed_at IS NULL AND r.run_id = $1`, id[:]); err != nil {
-			return err
-		}
-	}
-	h.position = head
-	return h.loadPlaces(tx)
-}
-
-// discard takes a run out with everything that it holds.
-func (h *Hot) discard(id events.RunID) {
-	r, ok := h.runs[id]
-	if !ok {
-		return
-	}
-	for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
-		for _, u := range tier {
-			h.remove(r, u, u.live)
-		}
-	}
-	h.endRun(id)
-	h.Forget()
 }
 
 func (h *Hot) loadNodes(tx store.ReadTx) error {
@@ -70,7 +33,6 @@ func (h *Hot) loadNodes(tx store.ReadTx) error {
 	if err != nil {
 		return err
 	}
-	clear(h.alive)
 	for _, n := range alive {
 		h.alive[n.Incarnation] = n.StoreMode
 	}
@@ -95,7 +57,7 @@ func (h *Hot) loadPlaces(tx store.ReadTx) error {
 	}, `SELECT source, dataset FROM left_state`)
 }
 
-func (h *Hot) loadRuns(tx store.ReadTx, which string, args ...any) error {
+func (h *Hot) loadRuns(tx store.ReadTx) error {
 	err := tx.Query(func(r store.Row) error {
 		var id []byte
 		var policy string
@@ -109,22 +71,22 @@ func (h *Hot) loadRuns(tx store.ReadTx, which string, args ...any) error {
 		}
 		h.enter(newHotRun(events.RunID(id), total, p))
 		return nil
-	}, `SELECT r.run_id, r.total_units, r.policy FROM runs r WHERE `+which+` ORDER BY r.run_id`, args...)
+	}, `SELECT r.run_id, r.total_units, r.policy FROM runs r WHERE r.completed_at IS NULL ORDER BY r.run_id`)
 	if err != nil {
 		return fmt.Errorf("load open runs: %w", err)
 	}
-	if err := h.loadAnnouncers(tx, which, args...); err != nil {
+	if err := h.loadAnnouncers(tx); err != nil {
 		return err
 	}
-	if err := h.loadUnits(tx, which, args...); err != nil {
+	if err := h.loadUnits(tx); err != nil {
 		return err
 	}
-	return h.loadCounts(tx, which, args...)
+	return h.loadCounts(tx)
 }
 
 // The joins below are CROSS JOINs: they keep SQLite from beginning with the table that grows with history.
 
-func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
+func (h *Hot) loadAnnouncers(tx store.ReadTx) error {
 	return tx.Query(func(r store.Row) error {
 		var owner []byte
 		var closers *string
@@ -139,7 +101,7 @@ func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
 		h.runs[g.Owner].announcer = g
 		return nil
 	}, `SELECT o.owner, o.closed, o.closers FROM runs r CROSS JOIN outbox o
-		WHERE o.owner = r.run_id AND o.kind = 'run_sync_unit' AND `+which, args...)
+		WHERE o.owner = r.run_id AND o.kind = 'run_sync_unit' AND r.completed_at IS NULL`)
 }
 
 // remembered are the units of an open run that the hot view holds: the open ones, and failed reference units, which
@@ -147,7 +109,7 @@ func (h *Hot) loadAnnouncers(tx store.ReadTx, which string, args ...any) error {
 const remembered = `(u.status IN ('planned', 'dispatching', 'running', 'retrying')
 	OR u.tier = 'reference' AND u.status <> 'succeeded')`
 
-func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
+func (h *Hot) loadUnits(tx store.ReadTx) error {
 	err := tx.Query(func(r store.Row) error {
 		var l live
 		var id, run, node []byte
@@ -169,7 +131,7 @@ func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
 		return nil
 	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
 		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.lease_expires_at, u.lease_node
-		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND `+which+` AND `+remembered+` ORDER BY u.run_id, u.ordinal`, args...)
+		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND r.completed_at IS NULL AND `+remembered+` ORDER BY u.run_id, u.ordinal`)
 	if err != nil {
 		return fmt.Errorf("load open units: %w", err)
 	}
@@ -177,7 +139,7 @@ func (h *Hot) loadUnits(tx store.ReadTx, which string, args ...any) error {
 }
 
 // loadCounts counts the ended units that are not remembered one by one.
-func (h *Hot) loadCounts(tx store.ReadTx, which string, args ...any) error {
+func (h *Hot) loadCounts(tx store.ReadTx) error {
 	err := tx.Query(func(r store.Row) error {
 		var run []byte
 		var status string
@@ -188,7 +150,7 @@ func (h *Hot) loadCounts(tx store.ReadTx, which string, args ...any) error {
 		count(&h.runs[events.RunID(run)].counts, events.UnitStatus(status), n)
 		return nil
 	}, `SELECT u.run_id, u.status, count(*) FROM runs r CROSS JOIN units u
-		WHERE u.run_id = r.run_id AND `+which+` AND NOT `+remembered+` GROUP BY u.run_id, u.status`, args...)
+		WHERE u.run_id = r.run_id AND r.completed_at IS NULL AND NOT `+remembered+` GROUP BY u.run_id, u.status`)
 	if err != nil {
 		return fmt.Errorf("count ended units: %w", err)
 	}
@@ -201,30 +163,40 @@ func (h *Hot) Dump(now events.Micros) []string {
 	h.settle(now)
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	add("position %d epoch %d in flight %d", h.position, h.epoch, h.flight.live)
+	add("position %d epoch %d in flight %d waiting %d", h.position, h.epoch, h.flight.live, h.flight.waiting)
 	for _, r := range h.order {
 		offered := 0
 		for range r.plannedUnits() {
 			offered++
 		}
-		add("run %s cap %d open %d planned %d offered %d in flight %d retries %d counts %+v announced %d by %v", r.id, r.cap, r.open,
-			r.planned, offered, r.inFlight, len(r.retries), r.counts, r.announcer.Closed, r.announcer.Closers)
-		for source, n := range r.blocked {
-			if n > 0 {
-				add("run %s blocked %q by %d", r.id, source, n)
+		add("run %s cap %d open %d offered %d in flight %d retries %d counts %+v announced %d by %v", r.id, r.cap, r.open,
+			offered, r.inFlight, len(r.retries), r.counts, r.announcer.Closed, r.announcer.Closers)
+		for source, s := range r.sources {
+			if s.blocking > 0 {
+				add("run %s blocked %q by %d", r.id, source, s.blocking)
+			}
+			for o, n := range s.waiting {
+				if n > 0 {
+					add("run %s waiting %q in %s %d", r.id, source, o.bucket.name, n)
+				}
+			}
+		}
+		for _, o := range r.offers {
+			if o.units() > 0 {
+				add("run %s offers in %s planned %d due %d stale %d", r.id, o.bucket.name, o.planned, o.due, o.stale)
 			}
 		}
 		for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
 			for _, u := range tier {
 				if !u.status.Terminal() {
-					add("unit %+v dead %v", u.live, u.dead)
+					add("unit %+v dead %v due %v", u.live, u.dead, u.due)
 				}
 			}
 		}
 	}
 	for name, b := range h.buckets {
-		if b.inFlight+b.planned+b.retrying+b.dead > 0 {
-			add("bucket %s in flight %d planned %d retrying %d dead %d", name, b.inFlight, b.planned, b.retrying, b.dead)
+		if b.inFlight+b.offered > 0 {
+			add("bucket %s in flight %d offered %d", name, b.inFlight, b.offered)
 		}
 	}
 	for p, at := range h.watermarks {

@@ -12,7 +12,7 @@ type nodes struct{}
 
 func (nodes) Name() string    { return "nodes" }
 func (nodes) Revision() int   { return 1 }
-func (nodes) Tables() []Table { return []Table{{"nodes", "position"}} }
+func (nodes) Tables() []Table { return []Table{{"nodes", "incarnation"}} }
 
 func (nodes) Schema() []string {
 	return []string{`

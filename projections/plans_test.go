@@ -41,7 +41,7 @@ var hot = []struct {
 	name string
 	ask  func(*recorder) error
 }{
-	{"due", func(r *recorder) error { return second(projections.NewView(r).Due(now, 50)) }},
+	{"due", func(r *recorder) error { return second(projections.NewView(r).Due(now, projections.DueCursor{}, 50)) }},
 	{"dead_claims", func(r *recorder) error {
 		return second(projections.NewView(r).DeadClaims(now, projections.Key{},
 			100))

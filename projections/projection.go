@@ -18,7 +18,7 @@ type Projection interface {
 	Name() string
 	// Revision is raised when Apply or Schema changes; the next open rebuilds the view (L-8).
 	Revision() int
-	// Tables lists the tables with the columns that order them, for comparison.
+	// Tables lists the tables with their keys, for comparison.
 	Tables() []Table
 	// Schema creates the tables, their indexes and the readable SQL views.
 	Schema() []string
@@ -26,7 +26,7 @@ type Projection interface {
 	Apply(tx Writer, e events.Envelope, before, after decider.State) error
 }
 
-// Table is a table of a projection. Key orders its rows.
+// Table is a table of a projection. Key is its primary key, the columns with ", " between them: pages are cut by it.
 type Table struct {
 	Name, Key string
 }

@@ -13,6 +13,8 @@ func ulidText(column string) string {
   FROM (SELECT hex(` + column + `) AS hex) AS h CROSS JOIN ulid_digits AS u) END`
 }
 
+// SQLite divides towards zero, so the fraction is taken off first: it is positive before 1970, too.
 func timeText(column string) string {
-	return `strftime('%Y-%m-%dT%H:%M:%S', ` + column + ` / 1000000, 'unixepoch') || printf('.%06dZ', ` + column + ` % 1000000)`
+	fraction := `((` + column + ` % 1000000 + 1000000) % 1000000)`
+	return `strftime('%Y-%m-%dT%H:%M:%S', (` + column + ` - ` + fraction + `) / 1000000, 'unixepoch') || printf('.%06dZ', ` + fraction + `)`
 }

@@ -187,33 +187,3 @@ func TestAnUnreadableEventStopsARebuild(t *testing.T) {
 	require.NotZero(t, bad.Position)
 	require.Equal(t, live, h.tables())
 }
-
-// I-26: a row that differs is named by its place and by what the log says.
-func TestADifferenceNamesItsRow(t *testing.T) {
-	h := told(t, 10, 250)
-	hash := func() (rows projections.Rows) {
-		h.read(func(r store.Reader) {
-			var err error
-			rows, err = projections.HashRows(r)
-			require.NoError(t, err)
-		})
-		return rows
-	}
-	before := hash()
-	require.Empty(t, before.Compare(hash()))
-	h.sql(`UPDATE units SET error_text = 'drift' WHERE unit_id = (SELECT unit_id FROM units ORDER BY unit_id LIMIT 1 OFFSET 2)`)
-	d := hash().Compare(before)
-	require.Len(t, d, 1)
-	require.Equal(t, "units", d[0].Table.Name)
-	require.Equal(t, 2, d[0].Row)
-	h.read(func(r store.Reader) {
-		row, err := d[0].RowAt(r)
-		require.NoError(t, err)
-		require.Contains(t, row, "error_text='drift'")
-	})
-	h.sql(`DELETE FROM jobs`)
-	d = hash().Compare(before)
-	require.Len(t, d, 2)
-	require.Zero(t, d[1].Rows)
-	require.Positive(t, d[1].Want)
-}

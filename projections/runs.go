@@ -10,10 +10,14 @@ import (
 
 // runs is SyncRun. Counts are written with the end of the run, out of the terminal event; while it is open they are
 // counted from its units, so no settle writes here (spec 4.2).
+//
+// post_sync_armed is a fact of another stream, the first arm of the register. It is here so that the index runs_post
+// holds the runs of which nobody has been told, and none of those that have (REC-10). What is owed stays on record: in
+// exactly_once mode REC-10 asks for more behind the arm, and finds those runs by post_sync_owed.
 type runs struct{}
 
 func (runs) Name() string    { return "runs" }
-func (runs) Revision() int   { return 1 }
+func (runs) Revision() int   { return 2 }
 func (runs) Tables() []Table { return []Table{{"runs", "run_id"}} }
 
 func (runs) Schema() []string {
@@ -36,6 +40,7 @@ CREATE TABLE runs (
   failed_units    INTEGER NOT NULL DEFAULT 0,
   cancelled_units INTEGER NOT NULL DEFAULT 0,
   post_sync_owed  INTEGER NOT NULL DEFAULT 0,
+  post_sync_armed INTEGER NOT NULL DEFAULT 0,
   posts           TEXT,
   planned_at      INTEGER NOT NULL,
   started_at      INTEGER,
@@ -44,18 +49,29 @@ CREATE TABLE runs (
   CHECK (completed_at IS NULL OR succeeded_units + failed_units + cancelled_units = total_units)
 ) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX runs_open ON runs (run_id) WHERE completed_at IS NULL`,
-		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND posts IS NULL`,
+		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND post_sync_armed = 0`,
 		`CREATE VIEW runs_view AS SELECT ` + ulidText("run_id") + ` AS run_id, ` + ulidText("job_id") + ` AS job_id,
   sync, triggered_by, mode, selection, ` + ulidText("retry_of") + ` AS retry_of, left_out, status, reason,
-  total_units, succeeded_units, failed_units, cancelled_units, post_sync_owed, posts,
-  ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
+  total_units, succeeded_units, failed_units, cancelled_units, post_sync_owed, post_sync_armed,
+  posts, ` + unconfirmed + ` AS unconfirmed, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
   ` + timeText("completed_at") + ` AS completed_at FROM runs`,
 	}
 }
 
-func (runs) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
-	if r, ok := after.(decider.Run); ok {
-		return applyRun(tx, env, r)
+// unconfirmed is SQL for the targets of a post_sync that was sent and has not been reported as done or failed (HP-4).
+const unconfirmed = `(SELECT group_concat(t.value, ', ') FROM json_each(policy, '$.targets') AS t
+  WHERE EXISTS (SELECT 1 FROM outbox AS o WHERE o.owner = run_id AND o.kind = 'post_sync' AND o.closed > 0)
+    AND NOT EXISTS (SELECT 1 FROM json_each(posts) AS p
+      WHERE json_extract(p.value, '$.target') = t.value AND json_extract(p.value, '$.status') <> 'started'))`
+
+func (runs) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
+	switch s := after.(type) {
+	case decider.Run:
+		return applyRun(tx, env, s)
+	case decider.Register:
+		if s.Kind == events.KindPostSync && before.(decider.Register).Status == "" {
+			return tx.Exec(`UPDATE runs SET post_sync_armed = 1 WHERE run_id = $1`, blob(s.Owner))
+		}
 	}
 	return nil
 }

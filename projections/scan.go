@@ -67,10 +67,35 @@ type Key struct {
 
 func (k Key) String() string { return "register " + k.Owner.String() + "/" + string(k.Kind) }
 
+// DueCursor is the place behind which the next page of due registers begins.
+type DueCursor struct {
+	AvailableAt events.Micros
+	Key         Key
+}
+
 // Due are the pending registers whose time has come, in the order in which they are claimed (REC-14).
-func (v View) Due(now events.Micros, limit int) ([]Key, error) {
-	return v.keys(`SELECT owner, kind FROM outbox WHERE status = 'pending' AND available_at <= $1
-		ORDER BY available_at, owner, kind LIMIT $2`, int64(now), limit)
+func (v View) Due(now events.Micros, after DueCursor, limit int) ([]DueCursor, error) {
+	var out []DueCursor
+	err := v.tx.Query(func(r store.Row) error {
+		var c DueCursor
+		var owner []byte
+		var kind string
+		var at int64
+		if err := r.Scan(&at, &owner, &kind); err != nil {
+			return err
+		}
+		copy(c.Key.Owner[:], owner)
+		c.AvailableAt, c.Key.Kind = events.Micros(at), events.Kind(kind)
+		out = append(out, c)
+		return nil
+	}, `SELECT available_at, owner, kind FROM outbox
+		WHERE status = 'pending' AND available_at <= $1 AND (available_at, owner, kind) > ($2, $3, $4)
+		ORDER BY available_at, owner, kind LIMIT $5`,
+		int64(now), int64(after.AvailableAt), after.Key.Owner[:], string(after.Key.Kind), limit)
+	if err != nil {
+		return nil, fmt.Errorf("scan for what is due: %w", err)
+	}
+	return out, nil
 }
 
 // DeadClaims are registers whose claim has expired, or belongs to an incarnation that is gone: claimed ones, and marked
@@ -147,8 +172,7 @@ func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after
 
 // UnarmedPosts lists ended runs behind a run that owe a post_sync whose register was never armed (REC-10).
 func (v View) UnarmedPosts(after events.RunID, limit int) ([]Unwoken, error) {
-	ids, err := v.runIDs(`SELECT r.run_id FROM runs r WHERE r.post_sync_owed = 1 AND r.posts IS NULL AND r.run_id > $1
-		AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.owner = r.run_id AND o.kind = 'post_sync')
+	ids, err := v.runIDs(`SELECT r.run_id FROM runs r WHERE r.post_sync_owed = 1 AND r.post_sync_armed = 0 AND r.run_id > $1
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 	out := make([]Unwoken, len(ids))
 	for i, id := range ids {

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/towline-dev/towline/decider"
@@ -149,11 +148,11 @@ func resultColumn(r events.Result) (any, error) {
 	if r.Rows == 0 && r.Fingerprint == "" && len(r.State) == 0 && len(r.Detail) == 0 {
 		return nil, nil
 	}
-	b, err := json.Marshal(r)
+	s, err := asJSON(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode result: %w", err)
 	}
-	return string(b), nil
+	return s, nil
 }
 
 func duration(s events.Span) any {

@@ -14,7 +14,6 @@ import (
 // materialize compares what is owed with the registers, and arms what nobody would wake (spec 11, step 2). It is the
 // last net: in a run without losses it finds nothing.
 func (r *Relay) materialize(ctx context.Context, report *Report) error {
-	budget := &budget{repairs: r.e.Knobs().RepairLimit, rows: r.e.Knobs().ScanLimit}
 	var errs []error
 	for _, scan := range []struct {
 		kind   events.Kind
@@ -24,7 +23,7 @@ func (r *Relay) materialize(ctx context.Context, report *Report) error {
 		{events.KindFinalize, &r.cursors.finalize},
 		{events.KindPostSync, &r.cursors.post},
 	} {
-		b := *budget // each scan has its own
+		b := budget{repairs: r.e.Knobs().RepairLimit, rows: r.e.Knobs().ScanLimit}
 		if err := r.materializeKind(ctx, scan.kind, scan.cursor, &b, report); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", scan.kind, err))
 		}
@@ -54,7 +53,7 @@ func (r *Relay) materializeKind(ctx context.Context, k events.Kind, cursor *even
 				return err
 			})
 			if errors.Is(err, towline.ErrUnavailable) || ctx.Err() != nil {
-				return errors.Join(append(errs, err)...) // the cursor stays: nothing of the page was decided
+				return errors.Join(append(errs, err)...) // the cursor stays: the next pass finds what is left of the page
 			}
 			errs = append(errs, err)
 		}

@@ -44,17 +44,19 @@ func (w *wakeup) markFirst() bool { return w.delivery.Order == events.MarkFirst 
 
 // publishDue claims what is due, publishes it and settles the claims, batch by batch, until nothing is due. A batch that
 // could not be claimed is no reason to publish: nothing is published without a committed claim (I-16). A wakeup that
-// cannot be claimed is left out of the step and reported, and those behind it go on (O-19).
+// cannot be claimed is reported and left behind until the next step, and those after it go on (O-19).
 func (r *Relay) publishDue(ctx context.Context, report *Report) error {
-	bad := map[projections.Key]bool{}
-	for ctx.Err() == nil && len(bad) < r.e.Knobs().RelayBatch {
-		due, err := r.due(ctx, bad)
+	for cursor := (projections.DueCursor{}); ctx.Err() == nil; {
+		var due []projections.DueCursor
+		err := r.e.View(ctx, func(v projections.View) (err error) {
+			due, err = v.Due(r.e.Now(), cursor, r.e.Knobs().RelayBatch)
+			return err
+		})
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		known := len(bad)
 		elapsed := r.e.Stopwatch() // before the claim commits: what is left of it is never overestimated
-		taken, failed := r.claimAll(ctx, due, bad)
+		taken, failed := r.claimAll(ctx, r.ours(due))
 		report.Claimed += len(taken.batch) + taken.dropped
 		report.Dropped += taken.dropped
 		report.Parked += taken.parked
@@ -63,20 +65,19 @@ func (r *Relay) publishDue(ctx context.Context, report *Report) error {
 		if err := r.settle(ctx, taken.batch, report); err != nil || errors.Is(failed, towline.ErrUnavailable) {
 			return err
 		}
-		if taken.moved()+len(bad)-known == 0 || !allMoved(taken.batch) {
-			return nil // another relay took them, or the publisher refuses: the next step tries again
+		if !allMoved(taken.batch) {
+			return nil // the publisher refuses: the next step tries again
+		}
+		if failed != nil || taken.moved() < len(due) {
+			cursor = due[len(due)-1] // what stays due is in nobody's way
 		}
 	}
 	return nil
 }
 
-// due is the next batch, without what is known to be bad.
-func (r *Relay) due(ctx context.Context, bad map[projections.Key]bool) (due []projections.Key, err error) {
-	err = r.e.View(ctx, func(v projections.View) (err error) {
-		due, err = v.Due(r.e.Now(), r.e.Knobs().RelayBatch+len(bad))
-		return err
-	})
-	return slices.DeleteFunc(due, func(k projections.Key) bool { return bad[k] }), err
+// ours are those of which this process publishes the kind.
+func (r *Relay) ours(due []projections.DueCursor) []projections.DueCursor {
+	return slices.DeleteFunc(slices.Clone(due), func(d projections.DueCursor) bool { return r.routes(d.Key.Kind) == nil })
 }
 
 // taken is what became of a due batch.
@@ -87,16 +88,17 @@ type taken struct {
 
 func (t taken) moved() int { return len(t.batch) + t.dropped + t.parked }
 
-// claimAll claims a batch, and what of it can be claimed if it cannot be as a whole. The rest enters bad.
-func (r *Relay) claimAll(ctx context.Context, due []projections.Key, bad map[projections.Key]bool) (all taken, err error) {
-	err = towline.Apart(ctx, due, projections.Key.String, func(keys []projections.Key) error {
-		some, err := r.claim(ctx, keys)
-		switch {
-		case err == nil:
-			all.batch = append(all.batch, some.batch...)
-			all.dropped, all.parked = all.dropped+some.dropped, all.parked+some.parked
-		case len(keys) == 1:
-			bad[keys[0]] = true
+// claimAll claims a batch, and what of it can be claimed if it cannot be as a whole.
+func (r *Relay) claimAll(ctx context.Context, due []projections.DueCursor) (all taken, err error) {
+	if len(due) == 0 {
+		return all, nil
+	}
+	name := func(d projections.DueCursor) string { return d.Key.String() }
+	err = towline.Apart(ctx, due, name, func(some []projections.DueCursor) error {
+		t, err := r.claim(ctx, some)
+		if err == nil {
+			all.batch = append(all.batch, t.batch...)
+			all.dropped, all.parked = all.dropped+t.dropped, all.parked+t.parked
 		}
 		return err
 	})
@@ -117,11 +119,11 @@ func allMoved(batch []*wakeup) bool {
 
 // claim takes a batch in one transaction (O-7). What is no longer owed is dropped in it (O-8), and a mark_first wakeup is
 // marked in it: nothing depends on the gap between the two, and the commit is on disk before the publish (O-12).
-func (r *Relay) claim(ctx context.Context, due []projections.Key) (t taken, err error) {
+func (r *Relay) claim(ctx context.Context, due []projections.DueCursor) (t taken, err error) {
 	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
 		t = taken{}
-		for _, key := range due {
-			if err := r.claimOne(tx, key, &t); err != nil {
+		for _, d := range due {
+			if err := r.claimOne(tx, d.Key, &t); err != nil {
 				return err
 			}
 		}
@@ -285,14 +287,41 @@ func (r *Relay) send(ctx context.Context, o outgoing) transport.Receipt {
 }
 
 // settle records what became of a batch, in one transaction (O-11, O-12). A wakeup whose record is refused or fails is
-// reported and does not touch the others (O-19). It outlives ctx: what was published must not be forgotten (L-11).
+// reported and does not touch the others (O-19). It outlives ctx: what was published must not be forgotten (L-11), so
+// what a store that is away cannot take now is kept for the next step.
 func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) error {
 	if len(batch) == 0 {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	var counts Report
-	err := r.e.Transact(ctx, "", func(tx *towline.Tx) error {
+	settled := map[*wakeup]bool{}
+	name := func(w *wakeup) string { return w.key.String() }
+	err := towline.Apart(ctx, batch, name, func(some []*wakeup) error {
+		counts, err := r.settleAll(ctx, some)
+		if err == nil {
+			report.add(counts)
+			for _, w := range some {
+				settled[w] = true
+			}
+		}
+		return err
+	})
+	if errors.Is(err, towline.ErrUnavailable) {
+		r.unsettled = slices.DeleteFunc(batch, func(w *wakeup) bool { return settled[w] })
+	}
+	return err
+}
+
+// settleKept records what an earlier step has published and could not record. Its claims are not dead while this process
+// lives, so it comes before they are released.
+func (r *Relay) settleKept(ctx context.Context, report *Report) error {
+	kept := r.unsettled
+	r.unsettled = nil
+	return r.settle(ctx, kept, report)
+}
+
+func (r *Relay) settleAll(ctx context.Context, batch []*wakeup) (counts Report, err error) {
+	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
 		counts = Report{}
 		for _, w := range batch {
 			if err := r.settleOne(tx, w, &counts); err != nil {
@@ -301,24 +330,7 @@ func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) err
 		}
 		return nil
 	})
-	if err != nil && len(batch) > 1 && !errors.Is(err, towline.ErrUnavailable) {
-		var errs []error
-		for _, w := range batch {
-			errs = append(errs, r.settle(ctx, []*wakeup{w}, report))
-		}
-		return errors.Join(errs...)
-	}
-	report.Dispatched += counts.Dispatched
-	report.Dropped += counts.Dropped
-	report.Released += counts.Released
-	report.Parked += counts.Parked
-	report.Unknown += counts.Unknown
-	report.Shed += counts.Shed
-	if counts.Refusal != nil {
-		report.Refusal = counts.Refusal
-	}
-	report.Errors = append(report.Errors, counts.Errors...)
-	return err
+	return counts, err
 }
 
 func (r *Relay) settleOne(tx *towline.Tx, w *wakeup, counts *Report) error {

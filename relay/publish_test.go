@@ -344,11 +344,17 @@ func TestOneBadWakeupKeepsNoOther(t *testing.T) {
 	x.requireStatus(decider.RegisterIdle, bad, events.KindDispatch)
 }
 
-// O-19: bad wakeups, however old, never fill the batch.
+// O-19: bad wakeups, however old and however many, are in nobody's way.
 func TestBadWakeupsDoNotFillTheBatch(t *testing.T) {
-	x := openOffice(t, options{knobs: towline.Knobs{RelayBatch: 5}})
+	for _, batch := range []int{1, 5} {
+		t.Run(fmt.Sprint(batch), func(t *testing.T) { badWakeupsFirst(t, batch) })
+	}
+}
+
+func badWakeupsFirst(t *testing.T, batch int) {
+	x := openOffice(t, options{knobs: towline.Knobs{RelayBatch: batch}})
 	bad := map[string]bool{}
-	for range 4 {
+	for range 11 {
 		id := x.plan(1).Run
 		bad[string(id[:])] = true
 	}
@@ -404,8 +410,8 @@ func TestNothingIsPublishedWithoutACommittedClaim(t *testing.T) {
 	require.Len(t, x.broker.take(), 1)
 }
 
-// REC-3, I-16, SC-049, C-44: when the store is lost between publish and mark, the step ends and says so, and publishes
-// nothing more; what was claimed is found again by its expiry.
+// REC-3, I-16, L-11, SC-049, C-44: when the store is lost between publish and mark, the step ends and says so, and
+// publishes nothing more. What was published is recorded as soon as the store is back, and not sent a second time.
 func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{RelayBatch: 2}})
 	for range 4 {
@@ -425,13 +431,35 @@ func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 
 	x.store.away(nil)
 	x.broker.script = nil
+	require.Equal(t, 4, x.step().Dispatched)
+	require.NotSubset(t, idsOf(x.broker.take()), first)
+	x.clock.Step(2 * time.Minute)
 	x.step()
-	require.Len(t, x.broker.take(), 2)
-	x.clock.Step(time.Minute)
+	require.Empty(t, x.broker.take())
+	require.Len(t, only[events.OutboxDispatched](x.since(0)), 4)
+}
+
+// L-11, O-12, C-23: the outcome of a post_sync is not lost with one failed commit: it is recorded as it was, though its
+// claim has run out meanwhile.
+func TestAnOutcomeOutlivesAStoreThatIsLost(t *testing.T) {
+	x := newOffice(t)
+	p := x.plan(1)
 	x.step()
-	x.clock.Step(6 * time.Second)
+	x.dispatch(p.Run)
 	x.step()
-	require.ElementsMatch(t, first, idsOf(x.broker.take()), "at least once, under one id")
+	x.complete(x.claim(x.units(p.Run)[0].Unit))
+	x.finalize(p.Run)
+	x.broker.script = func(sent) transport.Receipt {
+		x.store.away(errAway)
+		return transport.Accepted("it has it")
+	}
+	require.ErrorIs(t, x.relay.Step(context.Background()).Err(), towline.ErrUnavailable)
+	x.clock.Step(2 * time.Minute)
+	x.store.away(nil)
+	x.step()
+	outcomes := only[events.OutboxOutcome](x.since(0))
+	require.Len(t, outcomes, 1)
+	require.Equal(t, events.Accepted, outcomes[0].Outcome)
 }
 
 // O-9, M-10, SC-019, SC-020: a relay whose claim was taken over cannot mark; the refusal is counted and reported with
@@ -727,17 +755,22 @@ func stack() string {
 	}
 }
 
-// Section 20: a kind without a publisher refuses the start, by name.
-func TestEveryKindHasAPublisher(t *testing.T) {
+// O-7, HD-6: a kind that this process does not publish stays due for one that does, and keeps no other kind.
+func TestAKindWithoutAPublisherIsLeftToOthers(t *testing.T) {
 	x := newOffice(t)
-	routes := func(k events.Kind) transport.Publisher {
+	x.ended() // owes its post_sync
+	x.broker.take()
+	quiet, err := relay.Synchronous(x.e, func(k events.Kind) transport.Publisher {
 		if k == events.KindPostSync {
 			return nil
 		}
 		return x.broker
-	}
-	_, err := relay.New(x.e, routes)
-	require.ErrorContains(t, err, "post_sync")
-	_, err = relay.Synchronous(x.e, routes)
-	require.ErrorContains(t, err, "post_sync")
+	})
+	require.NoError(t, err)
+	p := x.plan(1)
+	require.NoError(t, quiet.Step(context.Background()).Err())
+	require.Equal(t, []string{p.Run.String() + ".dispatch_sync_run.1"}, idsOf(x.broker.take()))
+	x.unchanged(func() { quiet.Step(context.Background()) })
+	x.step()
+	require.Len(t, x.broker.take(), 1)
 }

@@ -25,21 +25,13 @@ type Relay struct {
 	serial  bool // publish in the caller's goroutine, in order
 	logger  *slog.Logger
 
-	cursors cursors
-	health  health
+	cursors   cursors
+	unsettled []*wakeup // published, and the store was away when it should have been recorded
+	health    health
 }
 
-// Routes names the publisher of each kind. It has one for every kind of the delivery table.
+// Routes names the publisher of each kind. nil: this process publishes none of that kind, another one does.
 type Routes func(events.Kind) transport.Publisher
-
-func (r Routes) check() error {
-	for _, d := range decider.Deliveries {
-		if r(d.Kind) == nil {
-			return fmt.Errorf("routes: no publisher for %s", d.Kind)
-		}
-	}
-	return nil
-}
 
 // carrier hands one enveloped message to Watermill's forwarder and returns when it is settled.
 type carrier interface {
@@ -73,6 +65,20 @@ func (r *Report) fail(step string, err error) {
 	}
 }
 
+// add takes in what a settle has recorded.
+func (r *Report) add(x Report) {
+	r.Dispatched += x.Dispatched
+	r.Dropped += x.Dropped
+	r.Released += x.Released
+	r.Parked += x.Parked
+	r.Unknown += x.Unknown
+	r.Shed += x.Shed
+	if x.Refusal != nil {
+		r.Refusal = x.Refusal
+	}
+	r.Errors = append(r.Errors, x.Errors...)
+}
+
 // Err joins the errors of the steps; nil if none failed.
 func (r Report) Err() error { return errors.Join(r.Errors...) }
 
@@ -104,6 +110,10 @@ func (r *Relay) Step(ctx context.Context) Report {
 }
 
 func (r *Relay) relay(ctx context.Context, report *Report) {
+	if err := r.settleKept(ctx, report); err != nil {
+		report.fail("settle", err)
+		return // a released claim would be published again, and an outcome be lost that is known
+	}
 	dead, err := r.e.ReleaseClaims(ctx)
 	report.Released += dead.Claims
 	report.Unknown += dead.Unknown
@@ -156,7 +166,7 @@ func (r *Relay) expire(ctx context.Context, report *Report) error {
 		report.ExpiredExhausted += expired.Exhausted
 		decided += len(page)
 		if errors.Is(err, towline.ErrUnavailable) || ctx.Err() != nil {
-			return err // the cursor stays: nothing of the page was decided
+			return errors.Join(append(errs, err)...) // the cursor stays: the next pass finds what is left of the page
 		}
 		r.cursors.leases = page[len(page)-1]
 		errs = append(errs, err)
@@ -173,11 +183,10 @@ func (r *Relay) redrive(now events.Micros) decider.Redrive {
 	}
 }
 
-// health remembers when a loop last succeeded, and what it last said of its troubles.
+// health remembers when the loop last spoke of its troubles.
 type health struct {
-	lastSuccess time.Time
-	complaint   throttle
-	refusal     throttle
+	complaint throttle
+	refusal   throttle
 }
 
 // throttle lets a lasting trouble be said once a minute.

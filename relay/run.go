@@ -16,9 +16,6 @@ import (
 
 // New makes the relay of a process. Run drives it; a publish needs Run, because the forwarder's router is part of it.
 func New(e *towline.Engine, routes Routes) (*Runner, error) {
-	if err := routes.check(); err != nil {
-		return nil, err
-	}
 	sub := newSubscriber()
 	router, err := newForwarder(sub, routes, transport.QuietLogger(e.Logger()))
 	if err != nil {
@@ -32,9 +29,6 @@ func New(e *towline.Engine, routes Routes) (*Runner, error) {
 // Synchronous makes a relay without goroutines: Pass and Step call the forwarder's handler themselves. It is the same
 // carrier without the router's loop, for tests and simulations.
 func Synchronous(e *towline.Engine, routes Routes) (*Relay, error) {
-	if err := routes.check(); err != nil {
-		return nil, err
-	}
 	router, err := newForwarder(newSubscriber(), routes, watermill.NopLogger{})
 	if err != nil {
 		return nil, err
@@ -63,16 +57,31 @@ func (r *Runner) Run(ctx context.Context) error {
 	case err := <-routed:
 		return fmt.Errorf("forwarder: %w", err)
 	}
-	r.loop(ctx)
-	// The loop has settled what it claimed; nothing is with the forwarder any more.
-	err := r.router.Close()
-	if runErr := <-routed; err == nil {
-		err = runErr
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { // the router ends only behind the loop, or by itself, and then nothing can be published any more
+		err := <-routed
+		stop()
+		ended <- err
+	}()
+	err := r.loop(running)
+	if err := r.settleKept(ctx, &Report{}); err != nil { // a last try, for what is published
+		r.logger.Error("the outcome of a publish is not on record; it counts as unknown", "error", err)
+	}
+	// Nothing is with the forwarder any more.
+	err = errors.Join(err, r.router.Close())
+	if runErr := <-ended; runErr != nil {
+		err = errors.Join(err, fmt.Errorf("forwarder: %w", runErr))
+	}
+	if err == nil && ctx.Err() == nil {
+		return errors.New("forwarder: its router has stopped by itself")
 	}
 	return err
 }
 
-func (r *Runner) loop(ctx context.Context) {
+// loop returns an error when there is no use in going on.
+func (r *Runner) loop(ctx context.Context) error {
 	interval := r.e.Knobs().ReconcileInterval
 	nextPass := r.e.Now() // the first pass is now
 	var due events.Micros
@@ -81,7 +90,7 @@ func (r *Runner) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-r.e.Nudged():
 			due = r.e.Now()
 		case at := <-r.e.Alarms():
@@ -89,19 +98,24 @@ func (r *Runner) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		now := r.e.Now()
+		var err error
 		switch {
 		case now >= nextPass:
-			due = r.guarded(ctx, r.Pass)
+			due, err = r.guarded(ctx, r.Pass)
 			nextPass = r.e.Now().Add(events.SpanOf(interval))
 		case due != 0 && now >= due:
-			due = r.guarded(ctx, r.stepOrPass)
+			due, err = r.guarded(ctx, r.stepOrPass)
+		}
+		if err != nil {
+			return err
 		}
 		timer.Reset(events.Earliest(due, nextPass).Sub(r.e.Now()).Std())
 	}
 }
 
-// guarded runs one round. A panic in it is a defect that must not end the loop: it is reported like any error.
-func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report) (due events.Micros) {
+// guarded runs one round. A panic in it is a defect that must not end the loop: it is reported like any error. A store
+// whose file has been taken away is the end: whatever this process said from now on would not last.
+func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report) (due events.Micros, fatal error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.complain(fmt.Errorf("panic: %v", p))
@@ -113,15 +127,17 @@ func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report
 		r.health.refusal.say(r.e.Now(), func() { r.logger.Warn("publish", "error", report.Refusal) })
 	}
 	if err := report.Err(); err != nil && ctx.Err() == nil {
+		if errors.Is(err, towline.ErrMoved) {
+			return 0, towline.ErrMoved
+		}
 		r.complain(err)
-		return r.e.Now().Add(events.SpanOf(retryFailedRound)) // not at what is due: it is what has failed
+		return r.e.Now().Add(events.SpanOf(retryFailedRound)), nil // not at what is due: it is what has failed
 	}
-	r.health.lastSuccess = r.e.Now().Time()
 	if report.Changed() == 0 && report.NextDue != 0 && report.NextDue <= r.e.Now() {
 		// Something is due that this round could not move, for example because another process holds it.
-		return r.e.Now().Add(events.SpanOf(retryFailedRound))
+		return r.e.Now().Add(events.SpanOf(retryFailedRound)), nil
 	}
-	return report.NextDue
+	return report.NextDue, nil
 }
 
 // retryFailedRound is the pause after a round that failed: the store may be full or locked.

@@ -43,7 +43,12 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		for {
 			select {
 			case m := <-s.out:
-				out <- m // the router takes everything that it was subscribed to
+				select {
+				case out <- m:
+				case <-s.closed: // the router is gone
+					m.Nack()
+					return
+				}
 			case <-s.closed:
 				return
 			case <-ctx.Done():
@@ -74,6 +79,8 @@ func (s *Subscriber) Publish(_ string, messages ...*message.Message) error {
 		case <-m.Acked():
 		case <-m.Nacked():
 			return errNacked
+		case <-s.closed: // the router is gone, and may have left a handler behind
+			return errNotSettled
 		}
 	}
 	return nil
@@ -82,6 +89,7 @@ func (s *Subscriber) Publish(_ string, messages ...*message.Message) error {
 var (
 	errNotForwarded = errors.New("the forwarder did not take the message")
 	errNacked       = errors.New("the forwarder refused the message")
+	errNotSettled   = errors.New("the forwarder has gone before it settled the message")
 )
 
 // synchronous calls the forwarder's handler in the caller's goroutine, as the router's loop would: for tests and
@@ -118,6 +126,8 @@ func (f forward) carry(ctx context.Context, topic string, o outgoing) transport.
 	m.SetContext(transport.WithReceipt(ctx, &receipt))
 	err = f.envelopes.Publish(topic, m)
 	switch {
+	case errors.Is(err, errNotSettled):
+		return transport.Unknown(errNotSettled) // the receipt is not read: somebody may still write it
 	case receipt.Outcome != "":
 		return receipt
 	case errors.Is(err, errNotForwarded):

@@ -27,8 +27,6 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	readings := sqlite.File("readings.db") // replaces a day, refuses an older attempt
-	defer readings.Close()
 	n, err := node.Open(ctx, node.Config{
 		Store: "station.db", // made if missing; what a crash left behind is decided when Open returns
 		Syncs: []node.Sync{{
@@ -36,27 +34,26 @@ func main() {
 			Datasets: []towline.Dataset{{ // a unit per day, which may lose its worker three times
 				Name: "readings", Window: towline.Day, Retry: towline.Retry{Max: 3, Backoff: time.Second},
 			}},
-			Provider: provider.Func(copyDay), Sink: readings,
+			Provider: provider.Func(copyDay), Sink: sqlite.File("readings.db"), // replaces a day, refuses an older attempt
 		}},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The same key is the same run, so a restart plans nothing twice.
-	planned, err := n.Engine().Plan(ctx, towline.RunSpec{Sync: "readings", Mode: towline.FullResync, Key: "first"})
+	err = n.RunWhile(ctx, func(ctx context.Context) error {
+		// The same key is the same run for a week, so a restart plans nothing twice.
+		planned, err := n.Engine().Plan(ctx, towline.RunSpec{Sync: "readings", Mode: towline.FullResync, Key: "first"})
+		if err != nil {
+			return err
+		}
+		run, err := n.Engine().Wait(ctx, planned.Run)
+		if err == nil {
+			fmt.Printf("%s: %d of %d days\n", run.Status, run.Succeeded, run.Total)
+		}
+		return err
+	})
 	if err != nil {
-		log.Fatal(err)
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- n.Run(ctx) }() // works until ctx ends
-	run, err := n.Engine().Wait(ctx, planned.Run)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("%s: %d of %d days\n", run.Status, run.Succeeded, run.Total)
-	stop()
-	if err := <-stopped; err != nil {
-		log.Fatal(err)
+		log.Fatal(err) // the node has stopped cleanly all the same
 	}
 }
 

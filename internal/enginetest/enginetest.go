@@ -70,7 +70,7 @@ func Verify(t T, e *towline.Engine, dir string) towline.Verification {
 	scratch, err := sqlite.Open(context.Background(), filepath.Join(dir, "scratch.db"),
 		sqlite.Options{Inline: true, Synchronous: "normal"})
 	require.NoError(t, err)
-	defer scratch.Close()
+	defer func() { _ = scratch.Close() }()
 	v, err := e.Verify(context.Background(), scratch)
 	require.NoError(t, err)
 	return v
