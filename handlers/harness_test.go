@@ -193,6 +193,13 @@ func (p *stub) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (provider
 	return does(ctx, u, s)
 }
 
+// obey changes what it does while an earlier call still runs.
+func (p *stub) obey(does func(context.Context, provider.Unit, sink.Sink) (provider.Result, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.does = does
+}
+
 func (p *stub) called() []provider.Unit {
 	p.mu.Lock()
 	defer p.mu.Unlock()

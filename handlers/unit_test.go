@@ -815,7 +815,7 @@ func TestADeafProviderDoesNotKeepItsWorker(t *testing.T) {
 		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
 		require.Equal(t, events.Timeout, s.units(id)[0].ErrorCategory)
 		require.Contains(t, s.log.String(), "ignores its context")
-		s.provider.does = nil
+		s.provider.obey(nil)
 		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
 		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
 		require.Equal(t, 1, s.sink.aborted(), "that of the second")

@@ -28,9 +28,12 @@ type crash struct {
 	row    string // of the crash table (spec 12)
 	window string // W0 to W8
 	title  string
-	where  string // continues "killed at …:"
-	why    string // why it goes on
+	short  string // the same for a column
 	want   outcome
+
+	// What is told of it, once it has happened: where it was ("killed process 17 at W5: …"), what the log held then, and
+	// how it went on ("recovered in 47 ms: …").
+	where, held, then func(*stage) string
 
 	order func(*stage) order // for the child that will die; it is also the one that recovers from the crash before
 	// left is what the child leaves in the log when it dies here; nil: not what the crash table says.
@@ -50,8 +53,12 @@ type trail []events.Envelope
 var crashes = []crash{
 	{
 		row: "C-2", window: "W0", title: "the plan is committed, and its first publish never happens",
-		where: "the plan is in the log, and no relay has run", want: recovered,
-		why: "The wakeup was committed together with the plan, so the next relay found it.",
+		short: "first publish never happens", want: recovered,
+		where: text("no relay has run"),
+		held: func(s *stage) string {
+			return "the plan of " + amount(s.log.tallies[s.log.run(0)].total, "unit") + ", and the wakeup committed with it"
+		},
+		then: text("the next relay found the wakeup and published it"),
 		order: func(s *stage) order {
 			return s.order(order{Plan: &plan{Mode: events.Incremental}, Idle: true})
 		},
@@ -68,8 +75,10 @@ var crashes = []crash{
 	},
 	{
 		row: "C-3", window: "W2", title: "a relay claims a wakeup, and dies before it publishes",
-		where: "the claim is in the log, and no message was sent", want: recovered,
-		why: "The claim belongs to a process that is gone, so it was released and the wakeup published.",
+		short: "relay dies before it publishes", want: recovered,
+		where: text("the message was not sent"),
+		held:  text("the wakeup of some units, claimed by the relay"),
+		then:  text("the claim of a dead process is void; it was published"),
 		order: func(s *stage) order {
 			return s.order(order{Halt: halt{At: beforePublish, Kind: events.KindUnit}})
 		},
@@ -80,8 +89,12 @@ var crashes = []crash{
 	},
 	{
 		row: "C-13", window: "W5", title: "a worker dies in the middle of a unit",
-		where: "the unit is claimed, and has no result", want: recovered,
-		why: "Its lease died with the process. The dataset declares a retry, so a second attempt began behind a backoff of " + retryBackoff.String() + ".",
+		short: "worker dies in a unit", want: recovered,
+		where: func(s *stage) string {
+			return fmt.Sprintf("%s of %s put; none is in history.db", grouped(s.dead.Rows), amount(plannedCommits(s.victim), "row"))
+		},
+		held: func(s *stage) string { return "unit " + s.alias(s.dead.Unit) + " claimed, and no result" },
+		then: text("attempt 2 began, after the declared backoff of " + retryBackoff.String()),
 		order: func(s *stage) order {
 			return s.order(order{Halt: halt{At: inUnit, Unit: unitName(git.Commits, s.victim.Window), Rows: s.victimRows}})
 		},
@@ -99,8 +112,12 @@ var crashes = []crash{
 	},
 	{
 		row: "C-16", window: "W7", title: "the last unit is settled, and the publish that ends the run is lost",
-		where: "every result is in the log, and the run is still open", want: recovered,
-		why: "The wakeup was committed together with the last result, so the next relay found it.",
+		short: "publish that ends the run is lost", want: recovered,
+		where: text("the run is still open"),
+		held: func(s *stage) string {
+			return fmt.Sprintf("all %d results, and the wakeup committed with the last", s.log.tallies[s.log.run(0)].ended)
+		},
+		then: text("the next relay found the wakeup, and the run ended"),
 		order: func(s *stage) order {
 			return s.order(order{Halt: halt{At: beforeClaim, Kind: events.KindFinalize}})
 		},
@@ -121,8 +138,10 @@ var crashes = []crash{
 	},
 	{
 		row: "C-22", window: "W8", title: "post_sync is marked, and its publish never happens",
-		where: "the mark is in the log, and no message was sent", want: lostByContract,
-		why: "At most once: the mark forbids a second publish. The log says that nobody knows, and a person decides: delivered or lost.",
+		short: "post_sync is marked, not published", want: lostByContract,
+		where: text("the message was not sent, its script never ran"),
+		held:  text("the mark, which forbids a second publish: at most once"),
+		then:  text("whether it was sent is unknown, so a person decides"),
 		order: func(s *stage) order {
 			return s.order(order{Halt: halt{At: beforePublish, Kind: events.KindPostSync}})
 		},
@@ -140,8 +159,12 @@ var crashes = []crash{
 	},
 	{
 		row: "C-4", window: "W3", title: "a wakeup is published, and the relay dies before it notes that",
-		where: "the message was delivered and handled, and the wakeup is still claimed", want: absorbed,
-		why: "The claim of the dead relay was released, and the wakeup published once more, under the same id.",
+		short: "relay dies after it has published", want: absorbed,
+		where: func(s *stage) string {
+			return "the message was handled: " + amount(len(s.firstDispatched), "slot") + " taken"
+		},
+		held: text("the wakeup, still claimed: not that it was published"),
+		then: text("published again under the same id, which changed nothing"),
 		order: func(s *stage) order {
 			return s.order(order{Plan: s.second, RunCap: s.secondCap, Halt: halt{At: afterPublish, Kind: events.KindDispatch}})
 		},
@@ -164,8 +187,12 @@ var crashes = []crash{
 	},
 	{
 		row: "C-10", window: "W1", title: "a capped run loses the publish that would go on with it",
-		where: "the wakeup for the units left over is due, and nobody has claimed it", want: recovered,
-		why: "Dispatch had armed it in its own transaction when the slots were full, so the next relay found it.",
+		short: "wakeup of a capped run is lost", want: recovered,
+		where: func(s *stage) string {
+			return amount(s.log.tallies[s.log.run(1)].total-len(s.dispatchedUnits(1)), "unit") + " left over, without a slot"
+		},
+		held: text("the wakeup to go on, armed when the slots were full"),
+		then: text("the next relay found the wakeup and published it"),
 		order: func(s *stage) order {
 			return s.order(order{RunCap: s.secondCap, Halt: halt{At: beforeClaim, Kind: events.KindDispatch, Absorbed: true, HoldUnits: true}})
 		},
@@ -180,17 +207,12 @@ var crashes = []crash{
 			return only(upTo(g, func(events.OutboxArmed) bool { return true }))
 		},
 		after: func(s *stage) trail {
-			fresh := s.fresh(1, events.KindDispatch)
-			if t := upTo(fresh, func(e events.OutboxDispatched) bool { return e.N == s.redispatch }); t != nil {
-				return t
-			}
-			// Where few units were left over, the lease of a dead one has made room for all of them at boot, and the
-			// wakeup finds nothing to do.
-			return upTo(fresh, func(e events.OutboxDropped) bool { return e.N == s.redispatch }).with(s.freshlyDispatched(1))
+			return upTo(s.fresh(1, events.KindDispatch), func(e events.OutboxDispatched) bool { return e.N == s.redispatch })
 		},
-		proof: whoWentOn,
 	},
 }
+
+func text(t string) func(*stage) string { return func(*stage) string { return t } }
 
 // claimed is a register whose wakeup 1 is claimed and not settled.
 func claimed(g trail) trail {
@@ -247,26 +269,6 @@ func (s *stage) dispatchedUnits(run int) []events.UnitID {
 	})
 	slices.SortFunc(out, events.UnitID.Compare)
 	return out
-}
-
-// freshlyDispatched are the first events of units of the nth run that got their first slot since the last kill.
-func (s *stage) freshlyDispatched(run int) trail {
-	var out trail
-	for _, id := range s.dispatchedUnits(run) {
-		all := s.log.streams[events.UnitStream(id)]
-		if env, e, _ := newest[events.UnitDispatched](all); e.Dispatch == 1 && env.Position > s.killedAt {
-			out = append(out, env)
-		}
-	}
-	return out
-}
-
-// whoWentOn says what has moved the capped run.
-func whoWentOn(_ context.Context, s *stage) (string, error) {
-	if _, _, dropped := newest[events.OutboxDropped](s.fresh(1, events.KindDispatch)); dropped {
-		return "By then the lease of a dead worker had made room for the unit that was left over, so there was nothing to publish.", nil
-	}
-	return "", nil
 }
 
 // nothingOfTheDeadAttempt looks for rows of the unit whose worker died.

@@ -104,6 +104,29 @@ func TestEveryCrashRecovers(t *testing.T) {
 		"seven that died, and the one that came after")
 }
 
+// What earlier demos left in a folder is replaced, and that is said; the folder explains itself, and holds nothing empty.
+// What is proposed to look at can be looked at.
+func TestAKeptFolder(t *testing.T) {
+	t.Parallel()
+	keep := filepath.Join(t.TempDir(), "kept here")
+	for _, again := range []bool{false, true} {
+		cmd, _ := program(t, "-keep", keep)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, again, strings.Contains(string(out), "What an earlier demo had left there is removed."), "%s", out)
+		require.Contains(t, string(out), "  cd '"+keep+"'\n")
+	}
+	about, err := os.ReadFile(filepath.Join(keep, markName))
+	require.NoError(t, err)
+	for _, name := range entries(t, keep) {
+		require.Contains(t, string(about), name)
+	}
+	require.NoFileExists(t, childLogPath(keep), "it would be empty")
+	for _, view := range []string{"log", "runs_view", "units_view WHERE attempt > 1"} {
+		require.Positive(t, number(t, storePath(keep), `SELECT count(*) FROM `+view), view)
+	}
+}
+
 func number(t *testing.T, path, query string) (n int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
@@ -140,16 +163,23 @@ func TestAPersonIsTold(t *testing.T) {
 		require.Contains(t, text, c.row+":")
 	}
 	require.Contains(t, text, "All of it holds")
+	require.NotContains(t, text, "OutboxArmed", "events are for -v")
 	for line := range strings.Lines(text) {
 		require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), 70, line)
 	}
 	require.Empty(t, entries(t, scratch))
 }
 
-// Ctrl-C kills the child, removes what was made, and is exit code 130.
+// Ctrl-C, a polite kill and a closed terminal each kill the child, remove what was made, and are exit code 130.
 func TestAnInterruptLeavesNothing(t *testing.T) {
 	t.Parallel()
-	cmd, scratch := program(t)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) { interrupted(t, s) })
+	}
+}
+
+func interrupted(t *testing.T, s os.Signal) {
+	cmd, scratch := program(t, "-v")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	var stderr bytes.Buffer
@@ -158,14 +188,14 @@ func TestAnInterruptLeavesNothing(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	child := 0
 	for lines.Scan() {
-		_, rest, ok := strings.Cut(lines.Text(), " after process ")
+		_, rest, ok := strings.Cut(lines.Text(), " by process ")
 		if !ok {
 			continue
 		}
-		pid, _, _ := strings.Cut(rest, " ")
+		pid, _, _ := strings.Cut(rest, ":")
 		child, err = strconv.Atoi(pid) // the one that lives
 		require.NoError(t, err)
-		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		require.NoError(t, cmd.Process.Signal(s))
 		break
 	}
 	for lines.Scan() { // to the end, so that nothing blocks

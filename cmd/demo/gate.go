@@ -37,7 +37,8 @@ type halt struct {
 	Rows int         `json:"rows,omitzero"` // that the unit puts before
 	// Absorbed: not before a duplicate was absorbed, so that one crash is over when the next one comes.
 	Absorbed bool `json:"absorbed,omitzero"`
-	// HoldUnits keeps every unit at work for ever, so that the slots of a capped run stay taken.
+	// HoldUnits keeps the messages of units in the queue, as if all workers were busy, so that the slots of a capped run
+	// stay taken.
 	HoldUnits bool `json:"hold_units,omitzero"`
 }
 
@@ -88,6 +89,9 @@ func (b *gatedBus) Send(ctx context.Context, topic string, m *message.Message) t
 	if here && b.halt.At == beforePublish {
 		b.reach(word{Kind: b.kind, Message: m.UUID})
 	}
+	if b.kind == events.KindUnit && b.halt.HoldUnits {
+		topic = "held" // which nobody reads
+	}
 	receipt := b.bus.Send(ctx, topic, m)
 	if b.kind != events.KindUnit { // there are many of these, and nobody asks for them
 		b.say(word{Word: wordSent, Kind: b.kind, Message: m.UUID})
@@ -105,9 +109,6 @@ type gatedGit struct {
 }
 
 func (p gatedGit) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (provider.Result, error) {
-	if p.halt.HoldUnits {
-		select {}
-	}
 	if p.halt.At == inUnit && p.halt.Unit == unitName(u.Dataset, u.Window) {
 		s = &gatedSink{Sink: s, gates: p.gates, unit: u}
 	}

@@ -13,9 +13,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 )
 
@@ -34,7 +36,7 @@ const (
 	exitInterrupted = 130
 )
 
-const usage = `Usage: demo [-repo PATH] [-keep DIR] [-seed N] [-json]
+const usage = `Usage: demo [-repo PATH] [-keep DIR] [-seed N] [-v] [-json]
 
 Copies the history of a git repository into one SQLite file, month by month, and
 kills the process that does it seven times with SIGKILL. Each time the next process
@@ -44,10 +46,12 @@ doubled, and the log is folded anew and compared with every view.
   -repo PATH  the repository; without it the one that you stand in, and if there is
               none that can be read, a small one is made
   -keep DIR   keep the files in DIR, made if missing: towline.db is the log,
-              history.db the commits; without it they are removed in the end
+              history.db the commits. What an earlier demo has left in DIR is removed
+              first. Without it the files are removed in the end
   -seed N     which unit loses its worker, after how many rows, and which months are
               read again; without it a number is drawn and printed. Ids and tokens
               are random all the same
+  -v          show the events that each crash has left in the log, and what followed
   -json       print one JSON document and nothing else
 
   demo                                       this repository
@@ -57,8 +61,9 @@ doubled, and the log is folded anew and compared with every view.
 A terminal gets colours and a bar, unless NO_COLOR is set or TERM is dumb; anything
 else gets plain lines, as wide as COLUMNS says.
 
-Exit code 0: every crash recovered as the crash table says, nothing is lost, doubled
-or stranded, and the log agrees with the views. 1: it does not. 2: wrong arguments.
+Exit code 0: every crash recovered as docs/GUARANTEES.md says, nothing is lost,
+doubled or stranded, and the log agrees with the views. 1: it is not so. 2: wrong
+arguments, or the demo cannot begin here. 130: interrupted.
 `
 
 // options are the arguments.
@@ -66,28 +71,32 @@ type options struct {
 	repo string // empty: the one we stand in
 	keep string // empty: a temporary folder
 	seed uint64
+	long bool // -v
 	json bool
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	out := &printer{to: stdout, failed: cancel}
 	o, err := parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, usage)
-		return exitOK
-	case err != nil:
-		fmt.Fprintf(stderr, "demo: %v\n", err)
-		return exitUsage
+		fmt.Fprint(out, usage)
+		err = nil
+	case err == nil:
+		defer untilSignal(ctx, cancel)()
+		err = show(ctx, o, out, stderr)
 	}
-	ctx, stop := untilSignal()
-	defer stop()
-	err = show(ctx, o, stdout, stderr)
 	var wrong *argumentError
 	switch {
-	case err == nil:
+	case err == nil && out.err == nil:
 		return exitOK
-	case errors.Is(context.Cause(ctx), errPipe):
+	case errors.Is(out.err, syscall.EPIPE), errors.Is(context.Cause(ctx), errPipe):
 		return exitInterrupted
+	case out.err != nil:
+		fmt.Fprintf(stderr, "demo: %v: nothing more can be printed there, name another place\n", out.err)
+		return exitFailed
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "demo: interrupted, and the child is killed")
 		return exitInterrupted
@@ -101,14 +110,37 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
+// printer is standard output. The first error of a write ends the demo: what it shows is all that it is for.
+type printer struct {
+	to     io.Writer
+	failed func(error)
+	err    error
+}
+
+func (p *printer) Write(text []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err := p.to.Write(text)
+	if err != nil {
+		p.err = err
+		p.failed(err)
+	}
+	return n, err
+}
+
 // errPipe says that nobody reads any more what is printed: there is nobody to tell.
 var errPipe = errors.New("the reader of the output has gone")
 
-// untilSignal ends with the first signal to stop. SIGPIPE is one, so that the files and the child do not stay behind.
-func untilSignal() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+// untilSignal cancels with the first signal to stop. SIGHUP is one, and so is SIGPIPE, so that the files and the child
+// do not stay behind with a terminal or a reader that is gone. What was ignored at the start, as by nohup, still is.
+func untilSignal(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
 	go func() {
 		select {
 		case s := <-signals:
@@ -119,13 +151,10 @@ func untilSignal() (context.Context, func()) {
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(nil)
-	}
+	return func() { signal.Stop(signals) }
 }
 
-// argumentError is the fault of an argument. Its text names the fix.
+// argumentError is the fault of an argument, or of what the demo finds around it. Its text names the fix.
 type argumentError struct{ text string }
 
 func (e *argumentError) Error() string { return e.text }
@@ -133,22 +162,37 @@ func (e *argumentError) Error() string { return e.text }
 // errReported says that the reason is printed already.
 var errReported = errors.New("the demo did not end as it should")
 
+// parse reads the arguments. Errors: flag.ErrHelp, *argumentError.
 func parse(args []string) (options, error) {
 	o := options{seed: rand.Uint64N(seeds)}
+	seed := strconv.FormatUint(o.seed, 10)
 	f := flag.NewFlagSet("demo", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.repo, "repo", "", "")
 	f.StringVar(&o.keep, "keep", "", "")
-	f.Uint64Var(&o.seed, "seed", o.seed, "")
+	f.StringVar(&seed, "seed", seed, "")
+	f.BoolVar(&o.long, "v", false, "")
 	f.BoolVar(&o.json, "json", false, "")
-	err := f.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
-	case err != nil:
-		return o, fmt.Errorf("%w: see demo -h", err)
-	case f.NArg() > 0:
-		return o, fmt.Errorf("%q is no flag: a repository is named with -repo %s", f.Arg(0), f.Arg(0))
+	} else if err != nil {
+		return o, &argumentError{fmt.Sprintf("%v: see demo -h", err)}
+	}
+	if f.NArg() > 0 {
+		return o, &argumentError{fmt.Sprintf("%q is no flag: a repository is named with -repo %s", f.Arg(0), quoted(f.Arg(0)))}
+	}
+	var err error
+	f.Visit(func(given *flag.Flag) {
+		// Empty is a variable of a shell that is not set, most likely: it must not do what no flag does.
+		if given.Value.String() == "" && given.Name != "seed" {
+			err = &argumentError{fmt.Sprintf("-%s is empty: name a folder, or leave the flag out", given.Name)}
+		}
+	})
+	if err != nil {
+		return o, err
+	}
+	if o.seed, err = strconv.ParseUint(seed, 10, 64); err != nil {
+		return o, &argumentError{fmt.Sprintf("-seed: %q is no whole number from 0 to %d: name one, as in -seed 7", seed, uint64(math.MaxUint64))}
 	}
 	return o, nil
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/provider/git"
 )
 
 // narrator speaks to a person. Sentences are short, every colour has its word, and a bar is drawn on a terminal only.
@@ -19,9 +20,10 @@ type narrator struct {
 	bar    io.Writer // nil: no terminal
 	width  int
 	colour bool
+	long   bool // with the events
 
-	drawn   bool // a bar stands in the last line
-	drawnAt time.Time
+	drawn   bool         // a bar stands in the last line
+	drawnAt time.Time    // or told
 	run     events.RunID // whose progress was told last
 	began   time.Time    // when the first of it was
 	told    int          // quarters of it that were told without a terminal
@@ -33,10 +35,10 @@ const (
 	usual     = 80 // where there is no terminal to ask
 )
 
-func newNarrator(json bool, stdout, stderr io.Writer) *narrator {
-	n := &narrator{out: stdout, width: usual}
-	screen := stdout
-	if json {
+func newNarrator(o options, stdout *printer, stderr io.Writer) *narrator {
+	n := &narrator{out: stdout, long: o.long, width: usual}
+	screen := stdout.to
+	if o.json {
 		n.out, screen = io.Discard, stderr
 	}
 	dumb := os.Getenv("TERM") == "dumb"
@@ -82,9 +84,22 @@ func (n *narrator) line(text string) {
 func (n *narrator) blank() { n.line("") }
 
 // say prints a paragraph.
-func (n *narrator) say(text string) {
-	for _, l := range wrap(text, n.width) {
+func (n *narrator) say(text string) { n.lead("", "", text) }
+
+// lead prints a paragraph whose first words have a style. They stay in the first line, however narrow it is.
+func (n *narrator) lead(style, first, rest string) {
+	for i, l := range wrap(first+rest, n.width) {
+		if i == 0 {
+			l = n.paint(style, first) + strings.TrimPrefix(l, first)
+		}
 		n.line(l)
+	}
+}
+
+// title prints the heading of a chapter.
+func (n *narrator) title(text string) {
+	for _, l := range wrap(text, n.width) {
+		n.line(n.paint(bold, l))
 	}
 }
 
@@ -219,38 +234,68 @@ func length(d time.Duration) string {
 
 // The chapters.
 
-func (n *narrator) opening(s *stage, o options) {
-	n.say(n.paint(bold, "Towline demo"))
+func (n *narrator) opening(s *stage, o options, swept bool) {
+	calendar := string(s.repo.layout.Calendar)
+	n.lead(bold, "Towline demo", fmt.Sprintf(": the history of a git repository goes into one SQLite file, %s by %s. The process that does it is killed %d times with SIGKILL, each time at another point, and the next one goes on from the log.",
+		calendar, calendar, len(crashes)))
 	n.blank()
-	n.say(fmt.Sprintf("The history of a git repository goes into one SQLite file, %s by %s. The process that does it is killed %d times with SIGKILL, at a chosen window each time, and the next one goes on from the log. Lines with a # are events, as they stand there. W0 to W8 name the places in which a process can die, C-2 and the like the rows of the crash table.",
-		s.repo.layout.Calendar, s.repo.layout.Calendar, len(crashes)))
-	n.blank()
-	n.fact("", "repository", fmt.Sprintf("%s: %s in %s", s.repo.path, amount(s.repo.commits, "commit"), amount(len(s.repo.periods), string(s.repo.layout.Calendar))))
+	n.fact("", "repository", fmt.Sprintf("%s: %s in %s", s.repo.path, amount(s.repo.commits, "commit"), amount(len(s.repo.periods), calendar)))
 	for _, note := range s.repo.notes {
 		n.fact("", "", note)
 	}
-	files := s.dir + ", removed in the end; -keep DIR keeps them"
-	if o.keep != "" {
-		files = s.dir
+	if o.keep == "" {
+		n.fact("", "files", "in a temporary folder, removed in the end; -keep DIR keeps them")
+	} else {
+		n.fact("", "files", s.dir)
 	}
-	n.fact("", "files", files)
-	n.fact("", "seed", fmt.Sprintf("%d; -seed %d makes the same choices again", o.seed, o.seed))
-	n.fact("", "knobs", fmt.Sprintf("dispatch.countdown %s instead of 1m, retry backoff %s; all else is the default", countdown, retryBackoff))
+	if swept {
+		n.fact("", "", "What an earlier demo had left there is removed.")
+	}
+	seed := fmt.Sprintf("%d; -seed %d repeats its choices", o.seed, o.seed)
+	if !n.long {
+		seed += "; -v shows the events"
+	}
+	n.fact("", "seed", seed)
+	n.fact("", "waits", fmt.Sprintf("retry backoff %s, dispatch.countdown %s; by default both are 60s", retryBackoff, countdown))
+	tables := git.Commits
+	if s.repo.layout.Changes {
+		tables += " or " + git.Changes
+	}
+	n.fact("", "unit", fmt.Sprintf("one piece of a run: a %s of the table %s, or all refs, or all files; %d in the first run",
+		calendar, tables, s.repo.layout.units(len(s.repo.periods))))
+	n.fact("", "row", "of any table: a commit, a file that it changed, a ref, a file")
+	n.fact("", "wakeup", "a message that the log says is owed; a relay publishes it")
+	n.fact("", "post_sync", "the script after a run; here it counts commits")
+	n.fact("", "W0, C-2", "crash window and crash row, as in docs/GUARANTEES.md")
+	if !n.long {
+		n.blank()
+		return
+	}
+	n.fact("", "#9", "the 9th event of the log, with its fields as they stand there; *** is a secret")
+	n.fact("", "Outbox…", "of a wakeup, n is its number: Armed, it is owed; Claimed, a relay has it; Dispatched, noted after it was published (publish_first), or before, so at most once (mark_first); Released, the claim is void; Outcome, what is known of the publish; Dropped, nothing is owed any more")
+	n.fact("", "Unit…", "Dispatched, it has a slot and its message is due; Claimed, a worker has it until the lease ends")
+	n.fact("", "cause", "why: capped, the slots were full; settled, a unit ended; redriven, published and still owed; incarnation_gone, the process is dead")
 }
 
 func (n *narrator) killed(i int, c *crash, r *caseReport, s *stage) {
-	n.blank()
-	head := fmt.Sprintf("%d of %d  %s: %s", i+1, len(crashes), c.row, c.title)
+	if n.long {
+		n.blank()
+	}
+	if i > 0 && c.order(s).Plan != nil {
+		n.say(fmt.Sprintf("A second run of %s, capped: it has %s for units at work", amount(s.log.tallies[s.log.run(1)].total, "unit"), amount(s.secondCap, "slot")))
+	}
+	head := fmt.Sprintf("%d/%d %s: %s", i+1, len(crashes), c.row, c.title)
 	for j, l := range wrap(head, n.width) {
 		if j > 0 {
-			l = "        " + l
+			l = "    " + l
 		}
 		n.line(n.paint(bold, l))
 	}
-	n.fact(red, "killed", fmt.Sprintf("process %d by SIGKILL, at %s: %s", r.PID, c.window, c.where))
-	n.events(r.left, s)
-	if r.autopsy != "" {
-		n.fact("", "", r.autopsy)
+	n.fact(red, "killed", fmt.Sprintf("process %d at %s: %s", r.PID, c.window, c.where(s)))
+	n.fact("", "log held", c.held(s))
+	if n.long {
+		n.events(r.left, s)
+		n.found(r.autopsy)
 	}
 }
 
@@ -263,23 +308,34 @@ func (n *narrator) recovered(c *crash, r *caseReport, s *stage, took time.Durati
 		style, name = yellow, "on record"
 	case recovered:
 	}
-	n.fact(style, name, fmt.Sprintf("%s after process %d was started", length(took), s.child.pid()))
+	if !n.long {
+		n.fact(style, name, fmt.Sprintf("in %s: %s", length(took), c.then(s)))
+		return
+	}
+	n.fact(style, name, fmt.Sprintf("in %s by process %d: %s", length(took), s.child.pid(), c.then(s)))
 	n.events(r.after, s)
-	n.fact("", "", c.why)
-	if r.proof != "" {
-		n.fact("", "", r.proof)
+	n.found(r.proof)
+}
+
+// found says what was seen beside the log.
+func (n *narrator) found(text string) {
+	if text != "" {
+		n.fact("", "", text)
 	}
 }
 
 // ended tells of a run that nobody has killed to its end.
 func (n *narrator) ended(i int, s *stage) {
+	if !n.long {
+		return
+	}
 	run := s.log.run(i)
 	t := s.log.tallies[run]
 	_, end, _ := newest[events.RunFinalized](s.log.streams[events.RunStream(run)])
 	name, what := "third run", fmt.Sprintf("as a schedule would start it: %s, what has changed and what is always read", amount(t.total, "unit"))
 	if i == 1 {
 		n.blank()
-		n.say(n.paint(bold, "The rest"))
+		n.title("The rest")
 		name, what = "second run", "the capped one, with all of its "+amount(t.total, "unit")
 	}
 	n.fact("", name, fmt.Sprintf("%s; %s, and its post_sync was delivered", what, end.Status))
@@ -294,6 +350,9 @@ func (n *narrator) progress(l *logbook) {
 	t := l.tallies[id]
 	if id != n.run {
 		n.run, n.began, n.told = id, time.Now(), 0
+		if n.bar == nil {
+			n.drawnAt = n.began
+		}
 	}
 	if n.bar == nil {
 		n.quarters(id, *t)
@@ -307,13 +366,13 @@ func (n *narrator) progress(l *logbook) {
 }
 
 func (n *narrator) quarters(id events.RunID, t tally) {
-	const few = 20 // units: they end before anybody waits
+	const soon = 5 * time.Second // that nobody minds to wait
 	quarter := 0
-	if t.total > few {
+	if t.total > 0 {
 		quarter = t.ended * 4 / t.total
 	}
-	if quarter > n.told {
-		n.told = quarter
+	if now := time.Now(); quarter > n.told && now.Sub(n.drawnAt) > soon {
+		n.told, n.drawnAt = quarter, now
 		n.fact(dim, "progress", fmt.Sprintf("run %s: %s of %s, %s", id.Short(), grouped(t.ended), amount(t.total, "unit"), amount(t.rows, "row")))
 	}
 }
@@ -369,18 +428,78 @@ func (n *narrator) timeline(s *stage) {
 		return
 	}
 	n.blank()
-	n.say(n.paint(bold, "The unit that lost its worker: "+name))
+	n.title("The unit that lost its worker (C-13): " + name)
 	for _, l := range picture {
 		n.line(l)
 	}
+	n.fact("", "fence", "the claim's position in the log; history.db refuses a lower one")
 }
 
-func (n *narrator) oracle(s *stage) {
-	o := s.report.Oracle
+func (n *narrator) ending(s *stage, o options) {
+	r := s.report
+	if len(r.Cases) > 0 {
+		n.blank()
+		n.title("The crashes, and how long after the start of the next process it was over")
+		n.table(r.Cases)
+	}
+	if r.Oracle.Git > 0 {
+		n.blank()
+		n.title("What git and the log say")
+		n.oracle(r.Oracle)
+	}
+	if r.Events > 0 {
+		n.log(r)
+	}
 	n.blank()
-	n.say(n.paint(bold, "What git says"))
-	n.fact("", "git", fmt.Sprintf("%s by git rev-list --all", amount(o.Git, "commit")))
-	n.fact("", "history.db", amount(o.Rows, "row")+" in the table commits")
+	took := length(time.Duration(r.TookMS) * time.Millisecond)
+	if r.OK {
+		n.lead(green, "All of it holds", fmt.Sprintf(" after %s, in %s: nothing lost, doubled or stranded.", amount(len(r.Cases), "kill"), took))
+	} else {
+		n.lead(red, "It does not hold", ":")
+		for _, p := range r.Problems {
+			n.say("- " + p)
+		}
+	}
+	if o.keep != "" {
+		n.blank()
+		n.say("Look for yourself:")
+		n.line("  cd " + quoted(s.dir))
+		n.line("  cat " + markName)
+		n.line("  sqlite3 history.db 'SELECT count(*) FROM commits'")
+		n.line("  git -C " + quoted(s.repo.path) + " rev-list --count --all")
+		n.line("  sqlite3 towline.db 'SELECT * FROM log LIMIT 20'")
+		n.line("  sqlite3 -line towline.db 'SELECT * FROM runs_view'")
+		n.line("  sqlite3 -line towline.db 'SELECT * FROM units_view WHERE attempt > 1'")
+	}
+}
+
+// table has a line for each crash, and its title in a column of it, or below it where that is too narrow for one of
+// them.
+func (n *narrator) table(cases []caseReport) {
+	const outcomes = 18 // the longest: duplicate absorbed
+	const before = 2 + 5 + 1 + 3 + 1 + 8 + 2 + outcomes + 2
+	below := false
+	for i := range cases {
+		below = below || before+utf8.RuneCountInString(crashes[i].short) > n.width
+	}
+	for i, c := range cases {
+		what := strings.ReplaceAll(string(c.Outcome), "_", " ")
+		took := length(time.Duration(c.RecoveredMS) * time.Millisecond)
+		if what == "" {
+			what, took = "not recovered", "-"
+		}
+		line := fmt.Sprintf("  %-5s %-3s %8s  ", c.Row, c.Window, took) + n.paint(styleOf(c.Outcome), what)
+		if !below {
+			n.line(line + strings.Repeat(" ", outcomes+2-len(what)) + crashes[i].short)
+			continue
+		}
+		n.line(line)
+		n.line("      " + crashes[i].short)
+	}
+}
+
+func (n *narrator) oracle(o oracle) {
+	n.fact("", "git", fmt.Sprintf("%s by git rev-list --all, %s in the table commits", amount(o.Git, "commit"), amount(o.Rows, "row")))
 	style, word := green, "equal"
 	if !o.holds() {
 		style, word = red, "not equal"
@@ -391,62 +510,36 @@ func (n *narrator) oracle(s *stage) {
 	}
 }
 
-func (n *narrator) ending(s *stage, o options) {
-	r := s.report
-	if r.Events > 0 {
-		n.blank()
-		n.say(n.paint(bold, "What the log says"))
-		style := green
-		if r.Verify != "ok" {
-			style = red
-		}
-		n.fact(style, "verify "+r.Verify, fmt.Sprintf("%s folded anew, and compared with every view and every invariant", amount(r.Events, "event")))
-		n.fact("", "stranded", fmt.Sprintf("%d; no run is open, and no wakeup is overdue, claimed or parked", r.Stranded))
-		for _, run := range r.Runs {
-			post := run.PostSync
-			if run.Cause != "" {
-				post += " (" + spaced(run.Cause) + ")"
-			}
-			n.fact("", "run "+run.Run[len(run.Run)-6:], fmt.Sprintf("%s, %s, %d of %s; post_sync %s, and its action %s",
-				run.Mode, run.Status, run.Succeeded, amount(run.Units, "unit"), post, timesWord(run.Applied)))
-		}
-		for _, u := range r.Unresolved {
-			n.fact(yellow, "unresolved", u+" waits for a person to say delivered or lost; Towline never sends it again by itself")
-		}
+func (n *narrator) log(r *report) {
+	style := green
+	if r.Verify != "ok" {
+		style = red
 	}
-	n.blank()
-	if len(r.Cases) > 0 {
-		n.say(n.paint(bold, "The crashes"))
-		for _, c := range r.Cases {
-			what := strings.ReplaceAll(string(c.Outcome), "_", " ")
-			took := length(time.Duration(c.RecoveredMS) * time.Millisecond)
-			if what == "" {
-				what, took = "not recovered", "-"
-			}
-			const longest = 18 // duplicate absorbed
-			line := fmt.Sprintf("  %-5s %-3s %8s  ", c.Row, c.Window, took)
-			padding := ""
-			if rest := utf8.RuneCountInString(line) + longest + 2 + len(c.Title); rest <= n.width {
-				padding = strings.Repeat(" ", longest-len(what)+2) + c.Title
-			}
-			n.line(line + n.paint(styleOf(c.Outcome), what) + padding)
+	n.fact(style, "verify "+r.Verify, fmt.Sprintf("%s folded anew, and compared with every view and rule", amount(r.Events, "event")))
+	n.fact("", "stranded", fmt.Sprintf("%d: open runs, and wakeups overdue, claimed or parked", r.Stranded))
+	succeeded, once := 0, 0
+	for _, run := range r.Runs {
+		if run.Status == string(events.RunSucceeded) {
+			succeeded++
 		}
-		n.blank()
-	}
-	if r.OK {
-		n.say(n.paint(green, "All of it holds") + ", after " + amount(len(r.Cases), "kill") + ", in " + length(time.Duration(r.TookMS)*time.Millisecond) + ".")
-	} else {
-		n.say(n.paint(red, "It does not hold") + ":")
-		for _, p := range r.Problems {
-			n.say("- " + p)
+		if run.Applied == 1 {
+			once++
 		}
+		if !n.long {
+			continue
+		}
+		post := run.PostSync
+		if run.Cause != "" {
+			post += " (" + spaced(run.Cause) + ")"
+		}
+		n.fact("", "run "+run.Run[len(run.Run)-6:], fmt.Sprintf("%s, %s, %d of %s; post_sync %s, and its script %s",
+			run.Mode, run.Status, run.Succeeded, amount(run.Units, "unit"), post, timesWord(run.Applied)))
 	}
-	if o.keep != "" {
-		n.blank()
-		n.say("Look for yourself:")
-		n.line(fmt.Sprintf("  sqlite3 %s 'SELECT count(*) FROM commits'", quoted(historyPath(s.dir))))
-		n.line(fmt.Sprintf("  git -C %s rev-list --count --all", quoted(s.repo.path)))
-		n.line(fmt.Sprintf("  sqlite3 %s 'SELECT position, time, stream, type, data FROM log'", quoted(storePath(s.dir))))
+	if !n.long {
+		n.fact("", "runs", fmt.Sprintf("%d of %d succeeded; post_sync ran once for %d of them", succeeded, len(r.Runs), once))
+	}
+	for _, u := range r.Unresolved {
+		n.fact(yellow, "unresolved", u+": never sent again by itself; a person decides")
 	}
 }
 

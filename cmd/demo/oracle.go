@@ -14,7 +14,7 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// oracle is what git and history.db say of the commits. It shares no code with the provider.
+// oracle is what git and history.db say of the commits. It shares no code with the provider but the environment of git.
 type oracle struct {
 	Git        int      `json:"git"`        // git rev-list --all
 	Rows       int      `json:"rows"`       // of commits, all of them

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,42 @@ func TestTheTimelineFits(t *testing.T) {
 	}
 }
 
+// The rows of the table look alike: each has its title, in its column or below it, and fits.
+func TestTheTableIsEven(t *testing.T) {
+	var cases []caseReport
+	for _, c := range crashes {
+		cases = append(cases, caseReport{Row: c.row, Window: c.window, Outcome: c.want, RecoveredMS: 12_345})
+	}
+	for width := narrowest; width <= widest; width++ {
+		var out strings.Builder
+		n := &narrator{out: &out, width: width}
+		n.table(cases)
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		require.Zero(t, len(lines)%len(crashes), "%d:\n%s", width, out.String())
+		each := len(lines) / len(crashes)
+		for i, c := range crashes {
+			require.Contains(t, strings.Join(lines[i*each:(i+1)*each], "\n"), c.short, width)
+		}
+		require.True(t, each == 1 || width < usual, width)
+		for _, line := range lines {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), width, line)
+		}
+	}
+}
+
+// Every tick of the axis has its time, and the death and the end are among them.
+func TestEveryTickHasItsTime(t *testing.T) {
+	spans := spansOf(lostUnit(), []time.Time{noon.Add(2300 * time.Millisecond)})
+	for width := narrowest; width <= widest; width++ {
+		picture := drawTimeline(spans, width)
+		axis, labels := picture[len(picture)-2], picture[len(picture)-1]
+		times := regexp.MustCompile(`[\d.]+ m?s|\b0\b`).FindAllString(labels, -1)
+		require.Len(t, times, strings.Count(axis, "┴"), "%d: %s", width, labels)
+		require.Contains(t, labels, "2.30 s", width)
+		require.Contains(t, labels, "3.90 s", width)
+	}
+}
+
 // A bar is one line, whatever the numbers are.
 func TestTheBarFits(t *testing.T) {
 	for width := narrowest; width <= widest; width++ {
@@ -104,8 +141,9 @@ func TestHowAHistoryIsCut(t *testing.T) {
 		"20,000 commits":  {20_000, 217, false, layout{events.Month, true}, 0},
 		"partial clone":   {20_000, 217, true, layout{events.Month, false}, 1},
 		"too many months": {600, 500, false, layout{events.Year, true}, 1},
-		"long":            {60_000, 240, false, layout{events.Year, true}, 1},
-		"a million":       {1_000_000, 240, false, layout{events.Year, false}, 2},
+		"long":            {60_000, 240, false, layout{events.Month, true}, 0},
+		"a million":       {1_000_000, 240, false, layout{events.Month, false}, 1},
+		"large and long":  {1_000_000, 1200, false, layout{events.Year, false}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, notes := choose(tt.commits, tt.months, tt.partial)
@@ -144,6 +182,18 @@ func TestChoicesAreMadeBySeed(t *testing.T) {
 		}
 		require.Greater(t, units, a.secondCap, "seed %d", seed)
 	}
+}
+
+// The oracle and the provider see one history, whatever git replace puts in front of it.
+func TestTheOracleSeesTheHistoryThatIsCopied(t *testing.T) {
+	dir := newRepository(t)
+	mustGit(t, dir, "-c", "user.name=Ada", "-c", "user.email=ada@harbour.example", "replace", "--graft", "main~100")
+	ids, err := commitsOf(t.Context(), dir)
+	require.NoError(t, err)
+	r, err := open(t.Context(), dir)
+	require.NoError(t, err)
+	require.Len(t, ids, r.commits)
+	require.Greater(t, len(ids), madeCommits, "all, and the one that stands in")
 }
 
 // A lost, a doubled and an unexpected commit are each found by their id.

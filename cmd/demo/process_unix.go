@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func killed(s *os.ProcessState) bool {
 func holdFile(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return &argumentError{fmt.Sprintf("another demo is at work in the folder of %s: wait for it, or name another folder with -keep", f.Name())}
+		return &argumentError{fmt.Sprintf("another demo is at work in %s: wait for it, or name another folder with -keep", filepath.Dir(f.Name()))}
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/provider/git"
+	"github.com/towline-dev/towline/sink"
 )
 
 // repository is what the demo copies.
@@ -72,8 +73,6 @@ func (l layout) units(periods int) int {
 const (
 	// maxUnits is plan.max_units, which no plan may pass.
 	maxUnits = 1000
-	// maxWalked bounds how many commits git looks at in all: it walks the whole history for every window.
-	maxWalked = 20_000_000
 	// maxChanged is up to how many commits their changed lines are read too, which is by far the longest part.
 	maxChanged = 100_000
 )
@@ -92,9 +91,6 @@ func choose(commits, months int, partial bool) (l layout, notes []string) {
 	if units := l.units(months); units > maxUnits {
 		l.Calendar = events.Year
 		notes = append(notes, fmt.Sprintf("Month by month the first run would have %d units, and a run may hold %d: it is cut into years.", units, maxUnits))
-	} else if commits*units > maxWalked {
-		l.Calendar = events.Year
-		notes = append(notes, "Git walks the whole history for every window: it is cut into years, so that this ends within minutes.")
 	}
 	return l, notes
 }
@@ -155,6 +151,9 @@ func open(ctx context.Context, path string) (r repository, err error) {
 		return r, err
 	}
 	months, err := p.Periods(ctx, r.source, git.Commits, events.Month, nil)
+	if err == nil {
+		err = trySnapshots(ctx, p, r.source)
+	}
 	var refused *provider.Error
 	switch {
 	case errors.As(err, &refused) && refused.Category == provider.Configuration:
@@ -168,7 +167,11 @@ func open(ctx context.Context, path string) (r repository, err error) {
 	if r.commits, err = p.CountAll(ctx, r.source); err != nil {
 		return r, err
 	}
-	r.layout, r.notes = choose(r.commits, len(months), partial(ctx, r.path))
+	partial, err := p.Partial(ctx, r.source)
+	if err != nil {
+		return r, err
+	}
+	r.layout, r.notes = choose(r.commits, len(months), partial)
 	r.periods = months
 	if r.layout.Calendar != events.Month {
 		r.periods, err = p.Periods(ctx, r.source, git.Commits, r.layout.Calendar, nil)
@@ -176,13 +179,38 @@ func open(ctx context.Context, path string) (r repository, err error) {
 	return r, err
 }
 
+// trySnapshots reads what has no months, and throws it away: a HEAD that names no branch is seen by nothing else, and
+// would end the first run in the middle of the show.
+func trySnapshots(ctx context.Context, p *git.Provider, source string) error {
+	for _, d := range git.Datasets() {
+		if !d.Snapshot {
+			continue
+		}
+		u := provider.Unit{Source: source, Dataset: d.Name, Surfaces: d.Surfaces}
+		w, err := sink.Discard.Open(ctx, u.Scope())
+		if err != nil {
+			return err
+		}
+		_, err = p.Sync(ctx, u, w)
+		if err := errors.Join(err, w.Abort()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // top is where the repository around a path is, as git says: its main worktree, or the folder of a bare one.
 func top(ctx context.Context, path string) (string, error) {
-	out, err := runGit(ctx, path, nil, "-c", "safe.directory=*", "rev-parse", "--is-shallow-repository", "--path-format=absolute", "--git-common-dir")
+	question := []string{"rev-parse", "--is-shallow-repository", "--path-format=absolute", "--git-common-dir"}
+	trusting := append([]string{"-c", "safe.directory=*"}, question...)
+	out, err := runGit(ctx, path, nil, trusting...)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", &argumentError{"there is no git in the folders of PATH: install git 2.37 or newer"}
+	}
 	if err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) {
-			return "", fmt.Errorf("%w: install git 2.37 or newer", err)
+			return "", err
 		}
 		place, absErr := filepath.Abs(path)
 		if absErr != nil {
@@ -198,27 +226,25 @@ func top(ctx context.Context, path string) (string, error) {
 	if shallow == "true" {
 		return "", &unfitError{place + " is a shallow clone, which lacks history", "run git -C " + place + " fetch --unshallow"}
 	}
+	if _, err := runGit(ctx, place, nil, question...); err != nil {
+		if _, err := runGit(ctx, place, nil, trusting...); err == nil {
+			return "", &unfitError{place + " belongs to another user, and git refuses to read it", "run git config --global --add safe.directory " + quoted(place)}
+		}
+	}
 	return place, nil
 }
 
-// partial reports a clone that lacks objects, which git would fetch.
-func partial(ctx context.Context, path string) bool {
-	out, err := runGit(ctx, path, nil, "config", "--get-regexp", `^(extensions\.partialclone|remote\..*\.(promisor|partialclonefilter))$`)
-	return err == nil && len(out) > 0 // nothing found is exit code 1
-}
-
-// runGit runs git in a folder, and nothing of the environment says which repository it is to read.
+// runGit runs git in a folder, in the environment of the provider: both must see one history. The command may have -c
+// NAME=VALUE before it.
 func runGit(ctx context.Context, dir string, in io.Reader, args ...string) ([]byte, error) {
 	// A bare repository that somebody has named is as explicit as can be.
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "safe.bareRepository=all"}, args...)...)
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "GIT_CONFIG_") || strings.HasPrefix(v, "GIT_EXEC_PATH=") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0")
+	cmd.Env = git.Environment()
 	cmd.Stdin = in
 	out, err := cmd.Output()
+	for args[0] == "-c" {
+		args = args[2:]
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
 		err = fmt.Errorf("git %s: %w: %s", args[0], err, bytes.TrimSpace(exit.Stderr))

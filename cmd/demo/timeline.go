@@ -54,7 +54,11 @@ func spansOf(history trail, kills []time.Time) []span {
 			for _, died := range kills {
 				if died.After(running.from) && died.Before(env.At.Time()) {
 					running.to = died
-					out = append(out, span{lane: "(nobody)", from: died, note: "lost: " + spaced(string(e.Cause))})
+					note := "lost: " + spaced(string(e.Cause))
+					if e.Cause == events.LeaseIncarnationGone {
+						note = "lost: its process is dead"
+					}
+					out = append(out, span{lane: "(nobody)", from: died, note: note})
 					break
 				}
 			}
@@ -108,7 +112,7 @@ func drawTimeline(spans []span, width int) []string {
 		}
 		at += cells[i]
 	}
-	return append(out, axis(spans, cells, room)...)
+	return append(out, axis(spans, cells, width-label)...)
 }
 
 // allot shares the cells: every span gets a few, and what is left goes by length.
@@ -147,22 +151,41 @@ func stroke(sp span, cells int) string {
 	return "├" + strings.Repeat("─", cells-2) + "┤"
 }
 
-// axis is a line with a tick where each span begins, and below it the time since the first, where there is room.
-func axis(spans []span, cells []int, room int) []string {
-	line, labels := []rune(nil), ""
+// axis is a line with ticks where spans begin, and below each the time since the first. A tick for whose time there is
+// no room is left out; the death and the end come before the others.
+func axis(spans []span, cells []int, width int) []string {
+	starts, end := make([]int, len(spans)), 0
+	for i := range spans {
+		starts[i] = end
+		end += cells[i]
+	}
+	order := []int{0}
 	for i, sp := range spans {
-		at := len(line)
-		line = append(line, '┴')
-		line = append(line, []rune(strings.Repeat("─", cells[i]-1))...)
-		text := length(sp.from.Sub(spans[0].from))
-		if i == 0 {
-			text = "0"
+		if sp.lost && i+1 < len(spans) {
+			order = append(order, i+1)
 		}
-		last := at+utf8.RuneCountInString(text) > room
-		if n := utf8.RuneCountInString(labels); n == 0 || n < at && !last {
-			labels += strings.Repeat(" ", at-n) + text
+	}
+	for i, sp := range spans { // the first moment
+		if sp.to.Equal(sp.from) {
+			order = append(order, i)
+			break
+		}
+	}
+	for i := range spans {
+		order = append(order, i)
+	}
+	line, labels := []rune(strings.Repeat("─", end)), []rune(strings.Repeat(" ", width))
+	for _, i := range order {
+		text := "0"
+		if i > 0 {
+			text = length(spans[i].from.Sub(spans[0].from))
+		}
+		from := min(starts[i], width-len(text)) // the last one may have to end at the edge
+		if room := labels[max(from-1, 0):min(from+len(text)+1, width)]; strings.TrimLeft(string(room), " ") == "" {
+			copy(labels[from:], []rune(text))
+			line[starts[i]] = '┴'
 		}
 	}
 	margin := strings.Repeat(" ", label)
-	return []string{margin + string(line), fmt.Sprintf("  %-*s%s", label-2, "since plan", labels)}
+	return []string{margin + string(line), strings.TrimRight(fmt.Sprintf("  %-*s%s", label-2, "since plan", string(labels)), " ")}
 }
