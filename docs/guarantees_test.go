@@ -184,7 +184,7 @@ func policyTable(t testing.TB) string {
 		},
 		{
 			"of a dataset", "`Dataset.Retry`; its author declares every surface safe to write again",
-			"a lost worker; with `Retry.On` the categories that it lists and nothing else, and never `rate_limit`", "`Retry.Max`", "`Retry.Backoff`, else " + seconds(time.Minute),
+			"a lost worker; beside it the failures whose categories `Retry.On` lists, and never `rate_limit`", "`Retry.Max`", "`Retry.Backoff`, else `ExpiredLeaseRetryBackoff`, " + seconds(time.Minute),
 			"then " + code(string(events.WorkerLostExhausted)) + ", or the category",
 		},
 	}

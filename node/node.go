@@ -224,7 +224,7 @@ func (n *Node) consumers() (*message.Router, error) {
 	}
 	n.handlers.Register(router, func(k events.Kind) message.Subscriber {
 		if k == events.KindUnit {
-			return n.bus.Subscriber(2 * n.workers()) // as many wait in line as work, so that a slot is handed over
+			return n.bus.Subscriber(2*n.workers() + spareLanes)
 		}
 		return n.bus.Subscriber(engineLanes)
 	})
@@ -232,7 +232,10 @@ func (n *Node) consumers() (*message.Router, error) {
 }
 
 const (
-	engineLanes = 8                // messages of one engine kind in work at once
+	engineLanes = 8 // messages of one engine kind in work at once
+	// spareLanes wait in line beside as many as work: whoever settles finds somebody to hand its slot to, in the same
+	// transaction (U-5), also while the next message is on its way.
+	spareLanes  = 4
 	obeyTimeout = 10 * time.Second // for a provider to stop when its grace is over; one that does not is left behind
 )
 

@@ -101,6 +101,15 @@ func applyUnit(tx Writer, env events.Envelope, u decider.Unit) error {
 			lease_expires_at = $5, lease_ends_at = $6, lease_node = $7, worker = $8, last_renewed_at = NULL WHERE unit_id = $1`,
 			blob(u.ID), u.Attempt, int64(u.Claimed), int64(u.ClaimedAt), int64(u.Lease.ExpiresAt), int64(u.Lease.EndsAt),
 			blob(u.Lease.Node), text(u.Lease.Worker))
+	case events.UnitSucceeded:
+		result, err := resultColumn(u.Result)
+		if err != nil {
+			return err
+		}
+		return tx.Exec(`UPDATE units SET status = 'succeeded', lease_expires_at = NULL, lease_ends_at = NULL, lease_node = NULL,
+			worker = NULL, rate_limit_deferrals = 0, rate_limit_first_at = NULL, hand_backs = $2, error_category = NULL,
+			error_text = NULL, settled_by = NULL, result = $3, duration = $4, settled_at = $5 WHERE unit_id = $1`,
+			blob(u.ID), u.HandBacks, result, duration(u.Duration), int64(u.SettledAt))
 	case events.UnitLeaseRenewed:
 		return tx.Exec(`UPDATE units SET lease_expires_at = $2, last_renewed_at = $3 WHERE unit_id = $1`,
 			blob(u.ID), int64(u.Lease.ExpiresAt), int64(u.LastRenewedAt))

@@ -1,0 +1,56 @@
+package docs_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/node"
+	"github.com/towline-dev/towline/transport"
+)
+
+// The functions of this file are printed in OPERATING.md, and called by the tests beside it.
+
+// requests are ways to run a sync once more.
+func requests(key string, since, before time.Time) []towline.RunSpec {
+	return []towline.RunSpec{
+		{Sync: "readings", Key: key + " new"}, // incremental: what has not succeeded yet, and what is new
+		{Sync: "readings", Key: key + " all", Mode: towline.FullResync},
+		{Sync: "readings", Key: key + " range", Mode: towline.Backfill, Since: since, Before: before},
+		{Sync: "readings", Key: key + " one", Mode: towline.FullResync, Sources: []string{"ridge"}, Datasets: []string{"readings"}},
+	}
+}
+
+// routes sends every post_sync to a broker. The other kinds stay in the process.
+func routes(broker message.Publisher) map[events.Kind]transport.Publisher {
+	return map[events.Kind]transport.Publisher{
+		events.KindPostSync: transport.FromWatermill("broker", broker, transport.Traits{
+			NilMeansStored: true, // Publish returns nil only when the broker has the message
+		}),
+	}
+}
+
+// follow takes what the broker delivers on the topic "post_sync", and does what follows a run.
+func follow(messages <-chan *message.Message, do func(generation, target string, n transport.Notice) error) {
+	for m := range messages {
+		n, err := transport.ParseNotice(m)
+		if err == nil && n.Post != nil && do(n.Post.Generation, n.Target, n) != nil {
+			m.Nack() // the broker delivers it again
+			continue
+		}
+		m.Ack() // done, or nothing that can ever be read
+	}
+}
+
+// prove returns an error if the log breaks an invariant, or a view differs from the log.
+func prove(ctx context.Context, n *node.Node) error {
+	v, err := n.Verify(ctx)
+	if err == nil && !v.OK() {
+		err = fmt.Errorf("verify, at position %d: %v %v", v.Position, v.Violations, v.Differences)
+	}
+	return err
+}
