@@ -120,9 +120,11 @@ func (s *signals) wait(run events.RunID) (ended <-chan struct{}, cancel func()) 
 // Nudge says that something may have become due outside the engine's own transactions.
 func (e *Engine) Nudge() { e.signals.wake() }
 
-// Nudged delivers after commits that left a register due. Alarms delivers the earliest time ahead that a commit has
-// made known. Both are for the one relay of the process.
-func (e *Engine) Nudged() <-chan struct{}      { return e.signals.nudge }
+// Nudged delivers after commits that left a register due. It is for the one relay of the process.
+func (e *Engine) Nudged() <-chan struct{} { return e.signals.nudge }
+
+// Alarms delivers the earliest time ahead at which a commit has made something due. It is for the one relay of the
+// process.
 func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
 
 // Wait returns the run when it has ended. It waits for the signal of this process's own commit and polls nothing; a run

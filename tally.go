@@ -28,9 +28,11 @@ func (e *Engine) Tally() Tally {
 	}
 }
 
-// The shells count what they see.
-
-func (e *Engine) CountRefusedMark() { e.tally.refusedMarks.Add(1) }
-func (e *Engine) CountLateOutcome() { e.tally.lateOutcomes.Add(1) }
-func (e *Engine) CountAbsorbed()    { e.tally.absorbed.Add(1) }
-func (e *Engine) CountBadMessage()  { e.tally.badMessages.Add(1) }
+// Count adds what a shell of the engine has seen.
+func (e *Engine) Count(x Tally) {
+	e.tally.refusedMarks.Add(x.RefusedMarks)
+	e.tally.lateOutcomes.Add(x.LateOutcomes)
+	e.tally.absorbed.Add(x.Absorbed)
+	e.tally.badMessages.Add(x.BadMessages)
+	e.tally.unexpectedPosts.Add(x.UnexpectedPosts)
+}

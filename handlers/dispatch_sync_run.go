@@ -20,7 +20,7 @@ func (h *Handlers) dispatchSyncRun(ctx context.Context, n transport.Notice) erro
 		return fmt.Errorf("dispatch run %s: %w", n.Run, err)
 	}
 	if code != decider.DispatchDispatched {
-		h.e.CountAbsorbed()
+		h.e.Count(towline.Tally{Absorbed: 1})
 	}
 	h.logger.Debug("dispatch_sync_run", "run", n.Run, "result", code)
 	return nil

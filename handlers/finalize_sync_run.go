@@ -19,7 +19,7 @@ func (h *Handlers) finalizeSyncRun(ctx context.Context, n transport.Notice) erro
 		return fmt.Errorf("finalize run %s: %w", n.Run, err)
 	}
 	if !finalized {
-		h.e.CountAbsorbed()
+		h.e.Count(towline.Tally{Absorbed: 1})
 	}
 	h.logger.Debug("finalize_sync_run", "run", n.Run, "finalized", finalized)
 	return nil

@@ -117,7 +117,7 @@ func (h *Handlers) complain(err error) {
 func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 	n, err := transport.ParseNotice(m)
 	if err != nil {
-		h.e.CountBadMessage()
+		h.e.Count(towline.Tally{BadMessages: 1})
 		h.logger.Warn("bad message", "error", err)
 		return nil // it has no stream to write to, and no redelivery will help
 	}
@@ -133,7 +133,7 @@ func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 		return h.postSync(ctx, n)
 	case events.KindMessage: // an application's: this release has no consumer for it
 	}
-	h.e.CountBadMessage()
+	h.e.Count(towline.Tally{BadMessages: 1})
 	h.logger.Warn("message of an unknown kind", "kind", n.Kind, "message", m.UUID) // K-7
 	return nil
 }

@@ -346,7 +346,7 @@ func (r *Relay) settleOne(tx *towline.Tx, w *wakeup, counts *Report) error {
 		return err
 	}
 	if rejection := results[0].Rejection; rejection != nil {
-		r.e.CountRefusedMark()
+		r.e.Count(towline.Tally{RefusedMarks: 1})
 		counts.Errors = append(counts.Errors, &RefusedMarkError{Key: w.key, N: w.n, Err: rejection})
 		return nil //nolint:nilerr // it is reported, and does not touch the others of the batch (O-19)
 	}
@@ -480,7 +480,7 @@ func (r *Relay) recordOutcomes(tx *towline.Tx, w *wakeup, counts *Report) error 
 			return err
 		}
 		if len(results[0].Events) == 0 {
-			r.e.CountLateOutcome()
+			r.e.Count(towline.Tally{LateOutcomes: 1})
 		}
 	}
 	return nil
