@@ -61,7 +61,7 @@ type Unit struct {
 	Surfaces    []string        // Put refuses any other (RW-6)
 	Fingerprint string          // as planned (W-8); empty: none
 	Attempt     int             // 1 for the first claim
-	Fence       events.Fence    // the only value to compare at a sink
+	Fence       events.Fence    // orders the attempts at a sink, of one Store
 	State       json.RawMessage // left by the last success of this source and dataset; nil: none
 	Config      json.RawMessage // of the sync
 	Store       string          // identity of the store whose fence it is
