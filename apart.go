@@ -30,5 +30,5 @@ func Apart[T any](ctx context.Context, batch []T, name func(T) string, do func([
 
 // isAway reports that nothing more can be done now, whatever it is.
 func isAway(ctx context.Context, err error) bool {
-	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrStopped) || ctx.Err() != nil
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrStopped) || errors.Is(err, ErrMoved) || ctx.Err() != nil
 }

@@ -8,14 +8,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 )
 
-// obeyTimeout is how long a provider may take to hear that its context has ended. One that does not is left behind: its
-// worker goes on to the next unit.
-const obeyTimeout = 10 * time.Second
+// ObeyTimeout is how long a provider may take at most to hear that its context has ended. One that does not is left behind,
+// and its worker goes on to the next unit (HU-4).
+const ObeyTimeout = 10 * time.Second
+
+// obey leaves the settle its time: a lifetime ends a third of a lease early (hold).
+func obey(l towline.Lease) time.Duration { return min(ObeyTimeout, l.RenewEvery/2) }
 
 var (
 	errDeaf   = errors.New("the provider did not return when its context ended")
@@ -33,16 +37,17 @@ type returned struct {
 type call struct {
 	h    *Handlers
 	unit provider.Unit
+	obey time.Duration
 	sink *guarded
 	done chan returned // of length 1
 }
 
 // sync calls the provider, unless the lease is lost already. A panic in it is a failure like any other (HU-6).
-func (h *Handlers) sync(ctx context.Context, p provider.Provider, u provider.Unit, w sink.Writer) (provider.Result, error) {
+func (h *Handlers) sync(ctx context.Context, p provider.Provider, u provider.Unit, w sink.Writer, obey time.Duration) (provider.Result, error) {
 	if ctx.Err() != nil {
 		return provider.Result{}, context.Cause(ctx)
 	}
-	c := &call{h: h, unit: u, sink: &guarded{Writer: w, h: h, unit: u.ID}, done: make(chan returned, 1)}
+	c := &call{h: h, unit: u, obey: obey, sink: &guarded{Writer: w, h: h, unit: u.ID}, done: make(chan returned, 1)}
 	go c.run(ctx, p)
 	r, ok := c.wait(ctx)
 	if !ok {
@@ -72,7 +77,7 @@ func (c *call) wait(ctx context.Context) (returned, bool) {
 		return r, true
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(obeyTimeout)
+	timer := time.NewTimer(c.obey)
 	defer timer.Stop()
 	select {
 	case r := <-c.done:
@@ -103,11 +108,21 @@ func (g *guarded) Put(ctx context.Context, surface, key string, row any) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	if err := g.Writer.Put(ctx, surface, key, row); err != nil {
+	if err := g.put(ctx, surface, key, row); err != nil {
 		return sinkError(err)
 	}
 	g.h.progress.report(g.unit, func(u *UnitProgress) { u.Rows++ })
 	return nil
+}
+
+// put does not let a panic of the destination look like one of the provider.
+func (g *guarded) put(ctx context.Context, surface, key string, row any) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return g.Writer.Put(ctx, surface, key, row)
 }
 
 func (g *guarded) Progress(done, total int64) {

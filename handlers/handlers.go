@@ -27,7 +27,7 @@ type Ports struct {
 // Config of the handlers of a process.
 type Config struct {
 	Ports   map[string]Ports // by sync
-	Workers int              // units that run at once; zero: 4
+	Workers int              // units that run at once, not counting providers that were left behind (HU-4); zero: 4
 	Name    string           // of the worker, for people
 }
 
@@ -65,11 +65,13 @@ func New(e *towline.Engine, c Config) *Handlers {
 // Run renews the leases of running units until ctx ends.
 func (h *Handlers) Run(ctx context.Context) error { return h.beat.run(ctx) }
 
-// Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind. What a
-// consumer returns as an error is logged here, so the router need not.
+// Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind; nil: none on
+// this router. What a consumer returns as an error is logged here, so the router need not.
 func (h *Handlers) Register(r *message.Router, subscriber func(events.Kind) message.Subscriber) {
 	for _, k := range []events.Kind{events.KindDispatch, events.KindUnit, events.KindFinalize, events.KindPostSync} {
-		r.AddConsumerHandler(string(k), string(k), subscriber(k), h.consume)
+		if s := subscriber(k); s != nil {
+			r.AddConsumerHandler(string(k), string(k), s, h.consume)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 	defer release()
 	h.progress.begin(l)
 	defer h.progress.end(l.Unit.Unit)
-	defer func() { // of a sink: a panic of the provider is caught where it is called
+	defer func() { // of a sink that is opened or committed; others are caught where they are called
 		if v := recover(); v != nil {
 			end = towline.Failed{Category: events.SinkError, Text: fmt.Sprintf("panic: %v", v)}
 		}
@@ -63,7 +63,7 @@ func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 	if err != nil {
 		return h.failed(ctx, ports.Sink, nil, sinkError(err))
 	}
-	result, err := h.sync(ctx, ports.Provider, u, writer)
+	result, err := h.sync(ctx, ports.Provider, u, writer, obey(l))
 	if errors.Is(err, errDeaf) {
 		return h.failed(ctx, ports.Sink, nil, err) // its writer is still in other hands
 	}

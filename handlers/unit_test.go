@@ -174,7 +174,7 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 		"sink refuses the commit": {does: put("rows"), sink: "commit", err: errPlanted, want: events.SinkError},
 		"another store's sink":    {sink: "open", err: fmt.Errorf("x: %w", sink.ErrForeign), want: events.Configuration},
 		"sink panics at open":     {sink: "open", panic: true, want: events.SinkError},
-		"sink panics at a row":    {does: put("rows"), sink: "put", panic: true, want: events.ProviderError},
+		"sink panics at a row":    {does: put("rows"), sink: "put", panic: true, want: events.SinkError},
 		"sink panics at commit":   {does: put("rows"), sink: "commit", panic: true, want: events.SinkError},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -857,5 +857,20 @@ func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
 		require.Equal(t, events.ProviderError, u.ErrorCategory)
 		require.Contains(t, u.ErrorText, "keep them to")
 		require.Empty(t, s.sink.rows())
+	})
+}
+
+// HU-4, E-2: also with a short lease a deaf provider is left behind in time for the settle.
+func TestADeafProviderWithAShortLease(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{Lease: 6 * time.Second, MaxLifetime: 6 * time.Second}}, func(t *testing.T, s *shop) {
+		free := make(chan struct{})
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-free
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.Timeout, s.unit(id).ErrorCategory)
+		close(free)
 	})
 }

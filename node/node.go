@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -146,7 +148,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return fmt.Errorf("run: the node was run or closed before: %w", towline.ErrStopped)
 	}
 	defer close(n.ended)
-	router, err := n.consumers()
+	consumers, err := n.newConsumers()
 	if err != nil {
 		return errors.Join(err, n.shut())
 	}
@@ -163,16 +165,10 @@ func (n *Node) Run(ctx context.Context) error {
 		return n.relay.Run(relaying)
 	})
 	group.Go(func() error { return n.verifyDaily(relaying) })
-	if router == nil {
+	if n.workers() < 0 {
 		n.logger.Info("no local workers: what has no route is left to other processes of the store")
 	}
-	if router != nil {
-		group.Go(func() error { return router.Run(parts) })
-		select { // a router that is closed before it runs waits for its handlers until its timeout
-		case <-router.Running():
-		case <-failed.Done():
-		}
-	}
+	consumers.run(parts, group, failed)
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
@@ -180,11 +176,10 @@ func (n *Node) Run(ctx context.Context) error {
 	n.handlers.Drain() // nothing more is claimed
 	endRelay()         // and nothing more published: behind this, what is queued here is all there is
 	<-relayed
-	n.stopWork(router)
+	err = n.stopWork(consumers)
 	endBeat()
 	end()
-	err = group.Wait()
-	return errors.Join(err, n.shut())
+	return errors.Join(err, group.Wait(), n.shut())
 }
 
 // begin is true for the first Run of a node that is not closed.
@@ -213,42 +208,73 @@ func (n *Node) RunWhile(ctx context.Context, work func(context.Context) error) e
 	return errors.Join(err, <-ran)
 }
 
-// consumers puts the handlers onto a router over the bus; nil without local workers.
-func (n *Node) consumers() (*message.Router, error) {
+// consumers are the routers on which the handlers stand, over the bus. post_sync has its own: at a stop it goes on until
+// its queue is empty, when the others have closed already. Both are nil without local workers.
+type consumers struct{ work, post *message.Router }
+
+func (n *Node) newConsumers() (c consumers, err error) {
 	if n.workers() < 0 {
-		return nil, nil
+		return c, nil
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: n.grace() + obeyTimeout}, transport.QuietLogger(n.logger))
-	if err != nil {
-		return nil, fmt.Errorf("router: %w", err)
+	config := message.RouterConfig{CloseTimeout: n.grace() + handlers.ObeyTimeout + settleTime}
+	if c.work, err = message.NewRouter(config, transport.QuietLogger(n.logger)); err != nil {
+		return c, fmt.Errorf("router: %w", err)
 	}
-	n.handlers.Register(router, func(k events.Kind) message.Subscriber {
-		if k == events.KindUnit {
+	if c.post, err = message.NewRouter(config, transport.QuietLogger(n.logger)); err != nil {
+		return c, fmt.Errorf("router: %w", err)
+	}
+	n.handlers.Register(c.post, func(k events.Kind) message.Subscriber {
+		if k != events.KindPostSync {
+			return nil
+		}
+		return n.bus.Subscriber(engineLanes)
+	})
+	n.handlers.Register(c.work, func(k events.Kind) message.Subscriber {
+		switch k {
+		case events.KindPostSync:
+			return nil
+		case events.KindUnit:
 			return n.bus.Subscriber(2*n.workers() + spareLanes)
 		}
 		return n.bus.Subscriber(engineLanes)
 	})
-	return router, nil
+	return c, nil
+}
+
+// run starts the routers. One that is closed before it runs waits for its handlers until its timeout.
+func (c consumers) run(ctx context.Context, group *errgroup.Group, failed context.Context) {
+	for _, r := range []*message.Router{c.work, c.post} {
+		if r == nil {
+			continue
+		}
+		group.Go(func() error { return r.Run(ctx) })
+		select {
+		case <-r.Running():
+		case <-failed.Done():
+		}
+	}
 }
 
 const (
 	engineLanes = 8 // messages of one engine kind in work at once
 	// spareLanes wait in line beside as many as work: whoever settles finds somebody to hand its slot to, in the same
 	// transaction (U-5), also while the next message is on its way.
-	spareLanes  = 4
-	obeyTimeout = 10 * time.Second // for a provider to stop when its grace is over; one that does not is left behind
+	spareLanes = 4
+	settleTime = 5 * time.Second // for what is left to settle behind the grace and a provider that does not hear
 )
 
 func (n *Node) grace() time.Duration { return max(n.engine.Knobs().ShutdownGrace, 0) }
 
 // stopWork gives running units their grace, and what is sent at most once its chance: a post_sync that is lost in the queue
 // of a process that stops would be lost for good (C-46).
-func (n *Node) stopWork(router *message.Router) {
+func (n *Node) stopWork(c consumers) error {
 	grace := time.AfterFunc(n.grace(), n.handlers.Stop)
 	defer grace.Stop()
-	if router == nil {
-		return
+	if c.work == nil {
+		return nil
 	}
+	closed := make(chan error, 1)
+	go func() { closed <- c.work.Close() }()
 	if n.route(events.KindPostSync) == n.bus {
 		ctx, cancel := context.WithTimeout(context.Background(), n.grace())
 		if err := n.bus.Drain(ctx, string(events.KindPostSync)); err != nil {
@@ -256,10 +282,12 @@ func (n *Node) stopWork(router *message.Router) {
 		}
 		cancel()
 	}
-	if err := router.Close(); err != nil {
-		n.logger.Error("stop handlers", "error", err)
-	}
+	err := errors.Join(c.post.Close(), <-closed)
 	n.handlers.Stop()
+	if err != nil {
+		return fmt.Errorf("stop handlers: %w", err)
+	}
+	return nil
 }
 
 // Close stops a node that runs, writes NodeStopped and closes the store. Run does it when its context ends; a program that
@@ -298,7 +326,7 @@ func (n *Node) Verify(ctx context.Context) (towline.Verification, error) {
 		return towline.Verification{}, fmt.Errorf("scratch folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	scratch, err := sqlite.Open(ctx, filepath.Join(dir, "scratch.db"), sqlite.Options{Synchronous: "normal"})
+	scratch, err := sqlite.Open(ctx, filepath.Join(dir, scratchName), sqlite.Options{Synchronous: "normal"})
 	if err != nil {
 		return towline.Verification{}, fmt.Errorf("scratch store: %w", err)
 	}
@@ -306,18 +334,33 @@ func (n *Node) Verify(ctx context.Context) (towline.Verification, error) {
 	return v, errors.Join(err, scratch.Close())
 }
 
-// scratchSuffix follows the name of the store in that of a scratch folder.
-const scratchSuffix = "-verify-"
+// scratchSuffix and a number follow the name of the store in that of a scratch folder, which holds scratchName.
+const (
+	scratchSuffix = "-verify-"
+	scratchName   = "scratch.db"
+)
 
 // sweep removes what a killed process has left of its Verify. Another process of a shared store may be at it.
 func (n *Node) sweep() {
 	if n.c.Shared {
 		return
 	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(n.c.Store), filepath.Base(n.c.Store)+scratchSuffix+"*")) // a bad pattern: nothing to sweep
-	for _, dir := range left {
-		if err := os.RemoveAll(dir); err != nil {
-			n.logger.Warn("remove the scratch store of a killed verify", "error", err)
+	folder := filepath.Dir(n.c.Store)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return // the store has just been opened there; nothing depends on this
+	}
+	for _, e := range entries {
+		number, ours := strings.CutPrefix(e.Name(), filepath.Base(n.c.Store)+scratchSuffix)
+		if _, err := strconv.ParseUint(number, 10, 64); !ours || err != nil || !e.IsDir() {
+			continue
+		}
+		dir := filepath.Join(folder, e.Name())
+		for _, suffix := range []string{"", "-lock", "-setup", "-wal", "-shm"} {
+			_ = os.Remove(filepath.Join(dir, scratchName+suffix)) // what is not there need not go
+		}
+		if err := os.Remove(dir); err != nil { // it holds something else
+			n.logger.Warn("remove the scratch folder of a killed verify", "error", err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -121,4 +122,22 @@ func (h *holding) Script(ctx context.Context, script string, args ...any) error 
 	h.begun.Add(1)
 	<-h.free
 	return h.memory.Script(ctx, script, args...)
+}
+
+// L-8: what a killed verify has left beside the store goes with the next start, and nothing else.
+func TestTheScratchOfAKilledVerifyIsSwept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	keep := []string{"towline.db-verify-report", "towline.db-verify-2024.bak", "towline.db-verify-7"}
+	require.NoError(t, os.MkdirAll(filepath.Join(path+"-verify-123"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(path+"-verify-123", "scratch.db"), nil, 0o600))
+	for _, name := range keep {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "mine"), nil, 0o600))
+	}
+	require.NoError(t, open(t, node.Config{Store: path}).Close())
+	require.NoDirExists(t, path+"-verify-123")
+	for _, name := range keep {
+		require.FileExists(t, filepath.Join(dir, name, "mine"))
+	}
 }

@@ -56,7 +56,9 @@ func (r *Relay) publishDue(ctx context.Context, report *Report) error {
 			return err
 		}
 		elapsed := r.e.Stopwatch() // before the claim commits: what is left of it is never overestimated
-		taken, failed := r.claimAll(ctx, r.ours(due))
+		ours := r.ours(due)
+		report.Others += len(due) - len(ours)
+		taken, failed := r.claimAll(ctx, ours)
 		report.Claimed += len(taken.batch) + taken.dropped
 		report.Dropped += taken.dropped
 		report.Parked += taken.parked
@@ -312,8 +314,9 @@ func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) err
 	return err
 }
 
-// settleKept records what an earlier step has published and could not record. Its claims are not dead while this process
-// lives, so it comes before they are released.
+// settleKept records what an earlier step has published and could not record. It comes before dead claims are released: as
+// long as a claim lives its mark holds, and the outcome of a mark_first wakeup holds behind it, too. A publish_first wakeup
+// whose claim has run out meanwhile is published again.
 func (r *Relay) settleKept(ctx context.Context, report *Report) error {
 	kept := r.unsettled
 	r.unsettled = nil

@@ -43,6 +43,7 @@ type Report struct {
 	ExpiredFailed, ExpiredRetried, ExpiredExhausted               int
 	Materialized                                                  map[events.Kind]int
 	Claimed, Dispatched, Dropped, Released, Parked, Unknown, Shed int
+	Others                                                        int // that are due, and of a kind that this process does not publish
 	Held                                                          int // registers that wait for a person: parked or unresolved (REC-12)
 	ScanTruncated                                                 bool
 	NextDue                                                       events.Micros // earliest time ahead at which something comes due; 0: none is known

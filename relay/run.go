@@ -66,7 +66,9 @@ func (r *Runner) Run(ctx context.Context) error {
 		ended <- err
 	}()
 	err := r.loop(running)
-	if err := r.settleKept(ctx, &Report{}); err != nil { // a last try, for what is published
+	var last Report
+	last.fail("settle", r.settleKept(ctx, &last)) // a last try, for what is published
+	if err := last.Err(); err != nil {
 		r.logger.Error("the outcome of a publish is not on record; it counts as unknown", "error", err)
 	}
 	// Nothing is with the forwarder any more.
@@ -133,6 +135,9 @@ func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report
 		r.complain(err)
 		return r.e.Now().Add(events.SpanOf(retryFailedRound)), nil // not at what is due: it is what has failed
 	}
+	if report.Changed() == 0 && report.Others > 0 {
+		return 0, nil // what is due is another process's to publish: the next pass looks again
+	}
 	if report.Changed() == 0 && report.NextDue != 0 && report.NextDue <= r.e.Now() {
 		// Something is due that this round could not move, for example because another process holds it.
 		return r.e.Now().Add(events.SpanOf(retryFailedRound)), nil
@@ -146,7 +151,7 @@ const retryFailedRound = time.Second
 // stepOrPass runs the relay step, and the pass if a lease has come due: only a pass can expire it.
 func (r *Runner) stepOrPass(ctx context.Context) Report {
 	report := r.Step(ctx)
-	if report.NextDue != 0 && report.NextDue <= r.e.Now() && len(report.Errors) == 0 {
+	if report.NextDue != 0 && report.NextDue <= r.e.Now() && report.Others == 0 && len(report.Errors) == 0 {
 		return r.Pass(ctx)
 	}
 	return report

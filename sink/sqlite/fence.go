@@ -17,9 +17,9 @@ import (
 //	nobody yet               always
 //	its own store            its fence is not lower
 //	a store not known        its fence is not lower; the row then is of its store
-//	another store            never: ErrForeign
+//	another store            never: ErrForeign, also at another window of the dataset
 //
-// With TakeOver the last two rows are removed by the commit, whatever their fence is. A store is not known in files
+// With TakeOver what other stores have left of the dataset is removed by the commit, whatever its fence is. A store is not known in files
 // of releases that did not note it, and if Scope.Store is empty.
 
 // fenceRow is what was committed last at a scope.
@@ -37,6 +37,9 @@ type querier interface {
 
 // checkFence compares the stored fence of the scope with that of the attempt. An equal one is this attempt itself.
 func (w *writer) checkFence() error {
+	if err := w.checkStrangers(); err != nil {
+		return err
+	}
 	stored, err := w.storedFence(w.conn)
 	switch {
 	case err != nil:
@@ -54,6 +57,27 @@ func (w *writer) checkFence() error {
 		return fmt.Errorf("%w; its store is not known: if that is gone for good, open the file with sqlite.TakeOver()", err)
 	}
 	return err
+}
+
+// checkStrangers refuses a dataset of which another store has written any window: a snapshot replaces the rows of all of
+// them, and windows that are cut another way overlap.
+func (w *writer) checkStrangers() error {
+	if w.d.takeOver || w.scope.Store == "" {
+		return nil
+	}
+	var store, window, at string
+	err := w.conn.QueryRowContext(context.Background(), `
+SELECT store, window, committed_at
+FROM _towline_fence
+WHERE source = $1 AND dataset = $2 AND (store > $3 OR store > '' AND store < $3)
+LIMIT 1`, w.scope.Source, w.scope.Dataset, w.scope.Store).Scan(&store, &window, &at)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for other stores in %s: %w", w.d.path, err)
+	}
+	return w.errForeign(fmt.Sprintf("store %s, window %s, at %s", store, window, at))
 }
 
 // foreign reports that what a store wrote cannot be compared with the attempt.
@@ -81,12 +105,12 @@ WHERE source = $1 AND dataset = $2 AND window = $3`,
 	return r, nil
 }
 
-// takeOver removes the fence of another store. It is not overwritten, because the file refuses that.
+// takeOver removes the fences of other stores from the dataset. They are not overwritten, because the file refuses that.
 func (w *writer) takeOver() error {
 	return exec(w.conn, `
 DELETE FROM _towline_fence
-WHERE source = $1 AND dataset = $2 AND window = $3 AND store <> $4`,
-		w.scope.Source, w.scope.Dataset, w.window, w.scope.Store)
+WHERE source = $1 AND dataset = $2 AND store <> $3`,
+		w.scope.Source, w.scope.Dataset, w.scope.Store)
 }
 
 func (w *writer) mergeFence(at string) error {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/sink/sqlite"
 )
@@ -25,14 +27,15 @@ func TestAnotherStoreIsRefused(t *testing.T) {
 		_, err := d.Open(context.Background(), from("fresh", scope(fence, day)))
 		require.ErrorIs(t, err, sink.ErrForeign)
 		require.NotErrorIs(t, err, sink.ErrFenced)
-		require.ErrorContains(t, err, "harbour/readings/2024-03-01 in "+d.Path()+": foreign: another Towline store has written: store lost, unit ")
+		require.ErrorContains(t, err, "harbour/readings/2024-03-01 in "+d.Path()+": foreign: another Towline store has written: store lost, window 2024-03-01, at ")
 		require.ErrorContains(t, err, "go on with that store, or, if it is gone for good, open the file with sqlite.TakeOver()")
 	}
-	commit(t, d, from("fresh", scope(1, nextDay)), 1, "b") // a scope that nobody has written is free
-	_, err := d.Open(context.Background(), from("lost", scope(899, day)))
+	_, err := d.Open(context.Background(), from("fresh", scope(1, nextDay)))
+	require.ErrorIs(t, err, sink.ErrForeign, "the dataset is another store's, not a window of it")
+	_, err = d.Open(context.Background(), from("lost", scope(899, day)))
 	require.ErrorIs(t, err, sink.ErrFenced, "among attempts of one store the fence counts as ever")
 	commit(t, d, from("lost", scope(901, day)), 2, "a")
-	require.Equal(t, []string{"harbour|a|2024-03-01|2", "harbour|b|2024-03-02|1"}, query(t, d, readings))
+	require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
 }
 
 // HU-5: of two stores that race for one scope the first commit stays, and the other attempt learns it in its transaction.
@@ -61,7 +64,7 @@ func TestTakeOver(t *testing.T) {
 	put(t, w, 2, "a")
 	w.State(json.RawMessage(`"fresh"`))
 	require.NoError(t, w.Commit(context.Background()))
-	require.Equal(t, []string{"2024-03-01|00000001.0000000000000003|fresh", "2024-03-02|00000001.0000000000000901|lost"}, query(t, d, fences))
+	require.Equal(t, []string{"2024-03-01|00000001.0000000000000003|fresh"}, query(t, d, fences))
 	require.Equal(t, []string{`"fresh"|00000001.0000000000000003|fresh`}, query(t, d, `SELECT state, fence, store FROM _towline_state`))
 	require.Equal(t, []string{"harbour|a|2024-03-01|2", "harbour|b|2024-03-02|1"}, query(t, d, readings))
 
@@ -85,17 +88,25 @@ func TestATakeOverThatFailsTakesNothing(t *testing.T) {
 	require.Equal(t, []string{"2024-03-01|00000001.0000000000000900|lost"}, query(t, d, fences))
 }
 
-// HU-5: the state of a dataset has one store, also where its windows have several.
+// HU-5: the state of a dataset has one store, also where somebody has removed the fences of its windows.
 func TestTheStateOfAnotherStoreIsNotOverwritten(t *testing.T) {
 	d := file(t)
 	first := open(t, d, from("lost", scope(900, day)))
 	first.State(json.RawMessage(`"lost"`))
 	require.NoError(t, first.Commit(context.Background()))
 
+	require.NoError(t, d.Close())
+	db, err := sql.Open("sqlite", "file:"+d.Path())
+	require.NoError(t, err)
+	_, err = db.Exec(`DELETE FROM _towline_fence`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+
+	d = at(t, d.Path())
 	w := open(t, d, from("fresh", scope(1, nextDay)))
 	put(t, w, 1, "b")
 	w.State(json.RawMessage(`"fresh"`))
-	err := w.Commit(context.Background())
+	err = w.Commit(context.Background())
 	require.ErrorIs(t, err, sink.ErrForeign)
 	require.ErrorContains(t, err, "the state of the dataset is of store lost")
 	require.Empty(t, query(t, d, readings), "rows and state move together or not at all")
@@ -164,7 +175,7 @@ func TestAFileOfTheEarlierLayout(t *testing.T) {
 	w := open(t, heir, from("two", scope(1, nextDay)))
 	w.State(json.RawMessage(`"new"`))
 	require.NoError(t, w.Commit(context.Background()))
-	require.Equal(t, []string{"2024-03-01|00000001.0000000000000006|one", "2024-03-02|00000001.0000000000000001|two"}, query(t, d, fences))
+	require.Equal(t, []string{"2024-03-02|00000001.0000000000000001|two"}, query(t, d, fences))
 	require.Equal(t, []string{`"new"|two`}, query(t, d, `SELECT state, store FROM _towline_state`))
 	fresh := file(t)
 	commit(t, fresh, scope(1, day), 1, "a")
@@ -196,4 +207,37 @@ func TestTablesOfTheSinkThatVanishComeBack(t *testing.T) {
 	_, err = d.Open(context.Background(), scope(2, day))
 	require.ErrorContains(t, err, "no such table: _towline_fence")
 	commit(t, d, scope(2, day), 2, "a")
+}
+
+// HU-5: another store is refused at every window of a dataset that a store has written, for a snapshot replaces them all
+// and windows may be cut another way; with TakeOver the dataset is its own from the first commit on.
+func TestAnotherStoreIsRefusedAtEveryWindow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	attempt := func(d *sqlite.Destination, store string, w events.Window) error {
+		s := sink.Scope{Source: "s", Dataset: "d", Window: w, Attempt: 1, Fence: events.NewFence(1, 9), Surfaces: []string{"d"}, Store: store}
+		a, err := d.Open(context.Background(), s)
+		if err != nil {
+			return err
+		}
+		defer a.Abort()
+		if err := a.Put(context.Background(), "d", store, map[string]int{"n": 1}); err != nil {
+			return err
+		}
+		return a.Commit(context.Background())
+	}
+	month := events.NewWindow(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC))
+	first := events.NewWindow(month.From, month.From.AddDate(0, 0, 1))
+	d := sqlite.File(path)
+	require.NoError(t, attempt(d, "first", month))
+	for _, w := range []events.Window{{To: month.To}, first, month} {
+		require.ErrorIs(t, attempt(d, "second", w), sink.ErrForeign)
+	}
+	require.NoError(t, d.Close())
+	d = sqlite.File(path, sqlite.TakeOver())
+	require.NoError(t, attempt(d, "second", events.Window{To: month.To}))
+	require.NoError(t, d.Close())
+	d = sqlite.File(path)
+	require.NoError(t, attempt(d, "second", month))
+	require.ErrorIs(t, attempt(d, "first", month), sink.ErrForeign)
+	require.NoError(t, d.Close())
 }

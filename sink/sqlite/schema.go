@@ -71,7 +71,7 @@ func addStore(conn *sql.Conn) error {
 			return err
 		}
 	}
-	return nil
+	return exec(conn, `CREATE INDEX IF NOT EXISTS _towline_fence_stores ON _towline_fence (source, dataset, store)`)
 }
 
 // setup makes the tables of the sink, once for a file, and returns which file that is.

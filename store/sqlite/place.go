@@ -44,7 +44,8 @@ func (p *place) opened() (err error) {
 	return nil
 }
 
-// check says whether they are still there. It is asked before a commit is acknowledged, and costs a look-up per file.
+// check says whether they are still there. It is asked right before each commit, so that a commit that is refused is not
+// on disk either, and costs a look-up per file.
 func (p *place) check() error {
 	if err := p.same(p.path, p.db); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (p *place) same(name string, was os.FileInfo) error {
 
 func (p *place) moved(name string, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for %s: %w", name, err)
+		return fmt.Errorf("%w: look for %s: %w", store.ErrUnavailable, name, err)
 	}
 	p.gone = fmt.Errorf("%w: %s was deleted, moved or replaced: stop this process, and put the file back before the next start", store.ErrMoved, name)
 	return p.gone

@@ -43,6 +43,34 @@ func TestAFileThatIsTakenAwayIsNotWrittenOn(t *testing.T) {
 	}
 }
 
+// L-11, O-12: what was refused because the file had gone is not in it either, when it is put back.
+func TestWhatWasRefusedIsNotKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s, err := sqlite.Open(context.Background(), path, sqlite.Options{Inline: true})
+	require.NoError(t, err)
+	require.NoError(t, appendOne(s, events.RunID{1}))
+	aside := t.TempDir()
+	move := func(from, to string) {
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.Rename(filepath.Join(from, "towline.db"+suffix), filepath.Join(to, "towline.db"+suffix)); err != nil {
+				require.ErrorIs(t, err, os.ErrNotExist)
+			}
+		}
+	}
+	move(filepath.Dir(path), aside)
+	require.ErrorIs(t, appendOne(s, events.RunID{2}), store.ErrMoved)
+	_ = s.Close()
+	move(aside, filepath.Dir(path))
+	s, err = sqlite.Open(context.Background(), path, sqlite.Options{Inline: true})
+	require.NoError(t, err)
+	require.NoError(t, s.Read(context.Background(), func(r store.Reader) error {
+		head, _, err := r.Head()
+		require.EqualValues(t, 1, head)
+		return err
+	}))
+	require.NoError(t, s.Close())
+}
+
 func replace(t *testing.T, path string) error {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)

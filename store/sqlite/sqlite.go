@@ -147,6 +147,9 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 	if s.writer.s, err = s.writer.open(); err != nil {
 		return err
 	}
+	if err := s.writer.place.opened(); err != nil {
+		return err
+	}
 	if o.Inline {
 		s.queue = store.NewInline(s.writer)
 	} else {

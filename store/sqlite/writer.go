@@ -168,10 +168,11 @@ func (w *writer) Commit() error {
 		w.lost = w.flush()
 	}
 	if w.lost == nil {
+		w.lost = w.place.check()
+	}
+	if w.lost == nil {
 		if err := w.s.exec("COMMIT"); err != nil {
 			w.lost = fmt.Errorf("commit: %w", err)
-		} else {
-			w.lost = w.place.check()
 		}
 	}
 	if err := w.lost; err != nil {
