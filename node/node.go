@@ -168,7 +168,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.workers() < 0 {
 		n.logger.Info("no local workers: what has no route is left to other processes of the store")
 	}
-	consumers.run(parts, group, failed)
+	consumers.run(parts, group, failed.Done())
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
@@ -242,7 +242,7 @@ func (n *Node) newConsumers() (c consumers, err error) {
 }
 
 // run starts the routers. One that is closed before it runs waits for its handlers until its timeout.
-func (c consumers) run(ctx context.Context, group *errgroup.Group, failed context.Context) {
+func (c consumers) run(ctx context.Context, group *errgroup.Group, failed <-chan struct{}) {
 	for _, r := range []*message.Router{c.work, c.post} {
 		if r == nil {
 			continue
@@ -250,7 +250,7 @@ func (c consumers) run(ctx context.Context, group *errgroup.Group, failed contex
 		group.Go(func() error { return r.Run(ctx) })
 		select {
 		case <-r.Running():
-		case <-failed.Done():
+		case <-failed:
 		}
 	}
 }
