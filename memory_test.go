@@ -44,7 +44,7 @@ func TestTwoProcessesFollowEachOther(t *testing.T) {
 			a, b := pair(t, towline.Knobs{CapBucket: 3, CapEngine: 4}, s, single("north"))
 			r := rand.New(rand.NewChaCha8([32]byte{seed}))
 			var leases []towline.Lease
-			for range 250 {
+			for range enginetest.Fewer(250) {
 				w := []*workshop{a, b}[r.IntN(2)]
 				leases = w.turn(r, leases)
 				if r.IntN(4) == 0 {

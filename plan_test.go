@@ -164,6 +164,7 @@ func openRuns(w *workshop) (runs []projections.SyncRun) {
 
 // P-4, W-3, SC-083, SC-101: a bad request names the field that is wrong, and nothing is written for it.
 func TestABadRequestNamesTheField(t *testing.T) {
+	w := newWorkshop(t)
 	day := start.AddDate(0, 0, -1)
 	long := strings.Repeat("k", 201)
 	for name, c := range map[string]struct {
@@ -207,7 +208,6 @@ func TestABadRequestNamesTheField(t *testing.T) {
 			"by", towline.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorkshop(t)
 			w.unchanged(func() {
 				_, err := w.e.Plan(context.Background(), c.spec)
 				var request *towline.RequestError
@@ -558,7 +558,7 @@ func TestIncrementalWindowsMeet(t *testing.T) {
 // P-4, P-6, HC-51: a plan far above the default limit is one transaction, too; no list of it meets a limit of the
 // store.
 func TestAVeryLargePlanIsOneTransaction(t *testing.T) {
-	const units = 3000
+	const units = 1500
 	k := daily(towline.Knobs{MaxUnits: units})
 	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: k}})
 	before := w.head()

@@ -239,7 +239,7 @@ func TestAnEndedRunHasNothingToExpire(t *testing.T) {
 // REC-6, U-13, C-37: leases of reference units that end together take thousands of work items with them, in transactions
 // that make room for others; a boot and a pass can do it.
 func TestManyLeasesThatTakeTheirSourcesWithThem(t *testing.T) {
-	const runs, items = 5, 900
+	const runs, items = 3, 700
 	sync := towline.Sync{
 		Name: "tracker", Provider: "p", Sources: []string{"a"},
 		Datasets: []towline.Dataset{{Name: "people", Tier: towline.Reference, Snapshot: true}, {Name: "work"}},
@@ -252,6 +252,7 @@ func TestManyLeasesThatTakeTheirSourcesWithThem(t *testing.T) {
 		"at the boot": func(w *workshop) { w.crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{sync}, Knobs: daily(towline.Knobs{})}})
 			for range runs {
 				w.claim(w.unit(w.started(days("tracker", items)).Run, 1).Unit)

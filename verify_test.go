@@ -174,7 +174,7 @@ func (r *briefReader) Query(scan func(store.Row) error, query string, args ...an
 // I-26, DUR-4: a store of any size can be verified: no snapshot, of the store or of the scratch, sees more than a page and
 // what it takes to read it. Here the tables have three pages of rows, and most of them are open.
 func TestVerifyHoldsNoLongSnapshot(t *testing.T) {
-	const units = 3*towline.VerifyPage - 1
+	const units = 3 * towline.VerifyPage / 2
 	w := openWorkshop(t, options{config: towline.Config{
 		Knobs: daily(towline.Knobs{MaxUnits: units}), Syncs: []towline.Sync{single("long")},
 	}})

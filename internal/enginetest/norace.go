@@ -1,0 +1,7 @@
+//go:build !race
+
+package enginetest
+
+// Fewer is n, or a fifth of it under the race detector, which makes SQLite ten times slower: for how often a test of one
+// goroutine does the same thing.
+func Fewer(n int) int { return n }
