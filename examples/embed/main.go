@@ -27,6 +27,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	readings := sqlite.File("readings.db") // replaces a day, refuses an older attempt
+	defer readings.Close()
 	n, err := node.Open(ctx, node.Config{
 		Store: "station.db", // made if missing; what a crash left behind is decided when Open returns
 		Syncs: []node.Sync{{
@@ -34,7 +36,7 @@ func main() {
 			Datasets: []towline.Dataset{{ // a unit per day, which may lose its worker three times
 				Name: "readings", Window: towline.Day, Retry: towline.Retry{Max: 3, Backoff: time.Second},
 			}},
-			Provider: provider.Func(copyDay), Sink: sqlite.File("readings.db"), // replaces a day, refuses an older attempt
+			Provider: provider.Func(copyDay), Sink: readings,
 		}},
 	})
 	if err != nil {
