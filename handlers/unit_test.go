@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -336,32 +335,6 @@ func TestASlowStartCallsNoProvider(t *testing.T) {
 
 // E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by
 // its worker, and finalize is armed.
-func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
-	t.Run("told so", func(t *testing.T) { lifetimeRunsOut(t, func(ctx context.Context) error { return ctx.Err() }) })
-	t.Run("told as a clean stop", func(t *testing.T) {
-		lifetimeRunsOut(t, func(context.Context) error { return provider.ErrStopped })
-	})
-}
-
-func lifetimeRunsOut(t *testing.T, says func(context.Context) error) {
-	run(t, options{knobs: towline.Knobs{MaxLifetime: 10 * time.Minute}}, func(t *testing.T, s *shop) {
-		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			return provider.Result{}, says(ctx)
-		}
-		id, messages := s.dispatched(1)
-		begun := time.Now()
-		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
-		require.Equal(t, 10*time.Minute-20*time.Second, time.Since(begun), "a third of a lease is left for the settle")
-		u := s.unit(id)
-		require.Equal(t, events.UnitHasFailed, u.Status)
-		require.Equal(t, events.Timeout, u.ErrorCategory)
-		require.Zero(t, u.LateResults)
-		all := s.events(0)
-		require.Equal(t, []string{"UnitFailed", "OutboxArmed"}, types(all[len(all)-2:]))
-	})
-}
-
 // U-6, HU-3, HC-03: a slow and healthy worker keeps its lease, its provider is called once, and its renewals are three
 // per lease.
 func TestASlowWorkerKeepsItsLease(t *testing.T) {
@@ -595,100 +568,10 @@ func TestAHandOverWithoutAStoreLosesNoSlot(t *testing.T) {
 
 // N-6, SC-188: behind the end of the intake nothing more is claimed, also by a worker that is free or becomes so; what
 // runs may finish, and its result counts.
-func TestBehindTheIntakeNothingIsClaimed(t *testing.T) {
-	run(t, options{workers: 2}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-time.After(10 * time.Second)
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(5)
-		one, two := s.begin(messages[0]), s.begin(messages[1])
-		waiting := s.begin(messages[2])
-		s.h.Drain()
-		require.Error(t, <-waiting, "it is given back")
-		require.Error(t, <-s.begin(messages[3]))
-		wait(10 * time.Second)
-		require.NoError(t, <-one)
-		require.NoError(t, <-two)
-		require.Error(t, <-s.begin(messages[4]), "though a worker is free")
-		require.Len(t, s.provider.called(), 2)
-		require.Equal(t, events.UnitHasSucceeded, s.units(id)[0].Status)
-		require.Equal(t, events.UnitIsDispatching, s.units(id)[2].Status)
-	})
-}
-
 // U-16, N-6, SC-186, SC-360, HC-52: what our own stop ends is handed back if its sink is fenced and has taken nothing;
 // else it is left to recovery, which knows whether it may be tried again. A provider that says that it stopped cleanly
 // is believed.
-func TestWhatAStopEnds(t *testing.T) {
-	obeys := func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
-		_ = w.Put(ctx, "rows", "k", nil)
-		<-ctx.Done()
-		return provider.Result{}, ctx.Err()
-	}
-	ends := func(how func() error) provider.Func {
-		return func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			return provider.Result{}, how()
-		}
-	}
-	for name, c := range map[string]struct {
-		unfenced bool
-		does     func(context.Context, provider.Unit, sink.Sink) (provider.Result, error)
-		handed   bool
-	}{
-		"behind a fenced sink":      {does: obeys, handed: true},
-		"behind another sink":       {does: obeys, unfenced: true},
-		"with a typed error":        {does: ends(func() error { return provider.Fail(events.Network, errPlanted) }), handed: true},
-		"cleanly, another sink":     {does: ends(func() error { return provider.ErrStopped }), unfenced: true, handed: true},
-		"it says that it is done":   {does: ends(func() error { return nil }), handed: true},
-		"a panic, another sink":     {does: ends(func() error { panic("x") }), unfenced: true},
-		"done, behind another sink": {does: ends(func() error { return nil }), unfenced: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			run(t, options{unfenced: c.unfenced, syncs: func(syncs []towline.Sync) {
-				syncs[0].Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second}
-			}}, func(t *testing.T, s *shop) {
-				s.provider.does = c.does
-				id, messages := s.dispatched(1)
-				done := s.begin(messages[0])
-				before := s.head()
-				s.h.Stop()
-				require.NoError(t, <-done)
-				require.Empty(t, s.sink.rows())
-				if c.handed {
-					scheduled := only[events.UnitRetryScheduled](s.events(before))
-					require.Len(t, scheduled, 1)
-					require.Equal(t, events.HandedBack, scheduled[0].Cause)
-					require.Zero(t, scheduled[0].ExpiredLeaseRetries)
-				} else {
-					require.Empty(t, s.events(before))
-					require.Contains(t, s.log.String(), "left to recovery")
-				}
-				s.provider.does = nil
-				s.restart()
-				if !c.handed {
-					require.Equal(t, events.UnitIsRetrying, s.unit(id).Status, "its policy allows it")
-					require.Equal(t, 1, s.unit(id).ExpiredLeaseRetries)
-				}
-			})
-		})
-	}
-}
-
 // U-16: a result that the sink has taken while the process stops is stored.
-func TestACommitThatAStopMeetsCounts(t *testing.T) {
-	run(t, options{}, func(t *testing.T, s *shop) {
-		id, messages := s.dispatched(1)
-		s.sink.breakAt("commit", func(context.Context) error {
-			s.h.Stop() // in the middle of the commit
-			return nil
-		})
-		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
-		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
-	})
-}
-
 // U-16, HU-5, P-10: of two runs over one window, the older that meets what the newer has written goes on behind it, with
 // a newer attempt: nothing fails, and the last word is that of an attempt that began later.
 func TestAnOlderRunGoesOnBehindANewer(t *testing.T) {
@@ -717,37 +600,7 @@ func TestAnOlderRunGoesOnBehindANewer(t *testing.T) {
 
 // U-16: what the sink has taken is not handed back, for another attempt would write it twice: whether our stop ended the
 // attempt, or the provider says that it stopped cleanly.
-func TestWhatTheSinkHasTakenIsNotHandedBack(t *testing.T) {
-	for name, says := range map[string]error{"our stop": context.Canceled, "a clean stop": provider.ErrStopped} {
-		t.Run(name, func(t *testing.T) {
-			run(t, options{}, func(t *testing.T, s *shop) {
-				id, messages := s.dispatched(1)
-				s.sink.breakAt("committed", func(context.Context) error {
-					s.h.Stop()
-					return says
-				})
-				require.NoError(t, s.h.Handle(t.Context(), messages[0]))
-				require.Equal(t, events.UnitIsRunning, s.unit(id).Status, "recovery decides")
-				require.Contains(t, s.log.String(), "left to recovery")
-			})
-		})
-	}
-}
-
 // L-11, N-6: a result that is there when the process stops is stored, though the context of its message has ended.
-func TestAResultOutlivesTheContextOfItsMessage(t *testing.T) {
-	run(t, options{}, func(t *testing.T, s *shop) {
-		ctx, cancel := context.WithCancel(t.Context())
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			cancel()
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(1)
-		require.NoError(t, s.h.Handle(ctx, messages[0]))
-		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
-	})
-}
-
 // HU-4: what a unit reports of its progress is shown while it runs, the longest first, and gone behind it.
 func TestProgressIsShownWhileAUnitRuns(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
@@ -803,47 +656,7 @@ func TestManyWorkersEndARunOnce(t *testing.T) {
 
 // HU-4, HU-6: a provider that does not hear that its lease has ended is left behind: its worker goes on, its sink takes
 // nothing more, and the sink is closed when it returns at last.
-func TestADeafProviderDoesNotKeepItsWorker(t *testing.T) {
-	run(t, options{workers: 1, knobs: towline.Knobs{MaxLifetime: 5 * time.Minute}}, func(t *testing.T, s *shop) {
-		free, put := make(chan struct{}), make(chan error, 1)
-		s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
-			<-free
-			put <- w.Put(context.Background(), "rows", "k", nil)
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(2)
-		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
-		require.Equal(t, events.Timeout, s.units(id)[0].ErrorCategory)
-		require.Contains(t, s.log.String(), "ignores its context")
-		s.provider.obey(nil)
-		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
-		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
-		require.Equal(t, 1, s.sink.aborted(), "that of the second")
-		close(free)
-		require.Error(t, <-put)
-		synctest.Wait()
-		require.Equal(t, 2, s.sink.aborted())
-		require.Empty(t, s.sink.rows())
-	})
-}
-
 // HU-6, HC-11: a provider that ends its goroutine, as a test library does, has failed, and gives its worker back.
-func TestAProviderThatEndsItsGoroutineHasFailed(t *testing.T) {
-	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			runtime.Goexit()
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(2)
-		for _, m := range messages {
-			require.NoError(t, s.h.Handle(t.Context(), m))
-		}
-		for _, u := range s.units(id) {
-			require.Equal(t, events.ProviderError, u.ErrorCategory)
-		}
-	})
-}
-
 // HU-5, HU-6: what the log would refuse of a result is refused before the sink takes its rows.
 func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
@@ -861,16 +674,3 @@ func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
 }
 
 // HU-4, E-2: also with a short lease a deaf provider is left behind in time for the settle.
-func TestADeafProviderWithAShortLease(t *testing.T) {
-	run(t, options{knobs: towline.Knobs{Lease: 6 * time.Second, MaxLifetime: 6 * time.Second}}, func(t *testing.T, s *shop) {
-		free := make(chan struct{})
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-free
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(1)
-		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
-		require.Equal(t, events.Timeout, s.unit(id).ErrorCategory)
-		close(free)
-	})
-}

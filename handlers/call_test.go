@@ -1,0 +1,96 @@
+package handlers_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/sink"
+)
+
+func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
+	t.Run("told so", func(t *testing.T) { lifetimeRunsOut(t, func(ctx context.Context) error { return ctx.Err() }) })
+	t.Run("told as a clean stop", func(t *testing.T) {
+		lifetimeRunsOut(t, func(context.Context) error { return provider.ErrStopped })
+	})
+}
+
+func lifetimeRunsOut(t *testing.T, says func(context.Context) error) {
+	run(t, options{knobs: towline.Knobs{MaxLifetime: 10 * time.Minute}}, func(t *testing.T, s *shop) {
+		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			<-ctx.Done()
+			return provider.Result{}, says(ctx)
+		}
+		id, messages := s.dispatched(1)
+		begun := time.Now()
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, 10*time.Minute-20*time.Second, time.Since(begun), "a third of a lease is left for the settle")
+		u := s.unit(id)
+		require.Equal(t, events.UnitHasFailed, u.Status)
+		require.Equal(t, events.Timeout, u.ErrorCategory)
+		require.Zero(t, u.LateResults)
+		all := s.events(0)
+		require.Equal(t, []string{"UnitFailed", "OutboxArmed"}, types(all[len(all)-2:]))
+	})
+}
+
+func TestADeafProviderDoesNotKeepItsWorker(t *testing.T) {
+	run(t, options{workers: 1, knobs: towline.Knobs{MaxLifetime: 5 * time.Minute}}, func(t *testing.T, s *shop) {
+		free, put := make(chan struct{}), make(chan error, 1)
+		s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
+			<-free
+			put <- w.Put(context.Background(), "rows", "k", nil)
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.Timeout, s.units(id)[0].ErrorCategory)
+		require.Contains(t, s.log.String(), "ignores its context")
+		s.provider.obey(nil)
+		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
+		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
+		require.Equal(t, 1, s.sink.aborted(), "that of the second")
+		close(free)
+		require.Error(t, <-put)
+		synctest.Wait()
+		require.Equal(t, 2, s.sink.aborted())
+		require.Empty(t, s.sink.rows())
+	})
+}
+
+func TestAProviderThatEndsItsGoroutineHasFailed(t *testing.T) {
+	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			runtime.Goexit()
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(2)
+		for _, m := range messages {
+			require.NoError(t, s.h.Handle(t.Context(), m))
+		}
+		for _, u := range s.units(id) {
+			require.Equal(t, events.ProviderError, u.ErrorCategory)
+		}
+	})
+}
+
+func TestADeafProviderWithAShortLease(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{Lease: 6 * time.Second, MaxLifetime: 6 * time.Second}}, func(t *testing.T, s *shop) {
+		free := make(chan struct{})
+		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			<-free
+			return provider.Result{}, nil
+		}
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.Timeout, s.unit(id).ErrorCategory)
+		close(free)
+	})
+}
