@@ -39,7 +39,7 @@ func TestAnIncarnationIsOnRecord(t *testing.T) {
 	w := openWorkshop(t, options{config: towline.Config{Version: "1.2.3", Host: "edge-7", PID: 42}})
 	first := w.e.Node()
 	log := w.since(0)
-	require.Equal(t, []string{"NodeStarted", "NodeRecovered"}, types(log))
+	require.Equal(t, []string{"NodeStarted", "NodeRecovered"}, enginetest.Types(log))
 	started := log[0].Event.(events.NodeStarted)
 	require.Equal(t, "1.2.3", started.Version)
 	require.Equal(t, "edge-7", started.Host)
@@ -51,7 +51,7 @@ func TestAnIncarnationIsOnRecord(t *testing.T) {
 	w.restart()
 	require.NotEqual(t, first, w.e.Node())
 	require.Equal(t, []string{"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered"},
-		types(w.since(0)))
+		enginetest.Types(w.since(0)))
 	w.view(func(v projections.View) {
 		nodes, err := v.Nodes(10)
 		require.NoError(t, err)
@@ -107,16 +107,16 @@ func TestARestartRecoversAtOnce(t *testing.T) {
 	w.crash()
 
 	log := w.since(before)
-	require.Equal(t, events.NodeRecovered{GoneIncarnations: 1, Leases: 2, Claims: 1}, only[events.NodeRecovered](log)[0])
-	require.Equal(t, "NodeStarted", types(log)[0])
-	require.Equal(t, "NodeRecovered", types(log)[len(log)-1])
-	for _, x := range only[events.UnitLeaseExpired](log) {
+	require.Equal(t, events.NodeRecovered{GoneIncarnations: 1, Leases: 2, Claims: 1}, enginetest.Only[events.NodeRecovered](log)[0])
+	require.Equal(t, "NodeStarted", enginetest.Types(log)[0])
+	require.Equal(t, "NodeRecovered", enginetest.Types(log)[len(log)-1])
+	for _, x := range enginetest.Only[events.UnitLeaseExpired](log) {
 		require.Equal(t, events.LeaseIncarnationGone, x.Cause)
 		require.Equal(t, gone, x.LeaseNode)
 	}
 	require.Equal(t, events.UnitIsRetrying, w.unit(eligible.Run, 1).Status)
 	require.Equal(t, events.WorkerLost, w.unit(lost.Run, 1).ErrorCategory)
-	released := only[events.OutboxReleased](log)[0]
+	released := enginetest.Only[events.OutboxReleased](log)[0]
 	require.Equal(t, events.ReleaseIncarnationGone, released.Cause)
 	require.True(t, released.Counted)
 	require.True(t, released.MaybePublished)
@@ -153,7 +153,7 @@ func TestInProcessMessagesDieWithTheirProcess(t *testing.T) {
 	w.broker.take() // lost
 	w.crash()
 	w.local()
-	require.Equal(t, events.NodeRecovered{GoneIncarnations: 1, Dispatches: 1}, only[events.NodeRecovered](w.since(0))[1])
+	require.Equal(t, events.NodeRecovered{GoneIncarnations: 1, Dispatches: 1}, enginetest.Only[events.NodeRecovered](w.since(0))[1])
 
 	w.pass()
 	var kinds []events.Kind
@@ -165,7 +165,7 @@ func TestInProcessMessagesDieWithTheirProcess(t *testing.T) {
 	require.Equal(t, events.UnitHasSucceeded, w.unit(open.Run, 1).Status)
 	require.Equal(t, 1, w.unit(open.Run, 1).Dispatch, "its wakeup was open, so it is published as it is")
 	require.Equal(t, 2, w.unit(dead.Run, 1).Dispatch)
-	d := only[events.UnitDispatched](w.since(0))
+	d := enginetest.Only[events.UnitDispatched](w.since(0))
 	require.Equal(t, events.DispatchIncarnationGone, d[len(d)-1].Cause)
 	w.deliver(w.complete)
 	require.Equal(t, events.RunSucceeded, w.run(dead.Run).Status)
@@ -209,10 +209,10 @@ func TestARecoveryThatDiesIsRepeated(t *testing.T) {
 	require.NoError(t, w.open())
 	require.Equal(t, events.WorkerLost, w.unit(a.Run, 1).ErrorCategory)
 	w.pending(b.Run, events.KindDispatch)
-	require.Len(t, only[events.UnitLeaseExpired](w.since(0)), 1)
-	require.Len(t, only[events.OutboxReleased](w.since(0)), 1)
-	require.Len(t, only[events.NodeStarted](w.since(0)), 5)
-	require.Len(t, only[events.NodeRecovered](w.since(0)), 2)
+	require.Len(t, enginetest.Only[events.UnitLeaseExpired](w.since(0)), 1)
+	require.Len(t, enginetest.Only[events.OutboxReleased](w.since(0)), 1)
+	require.Len(t, enginetest.Only[events.NodeStarted](w.since(0)), 5)
+	require.Len(t, enginetest.Only[events.NodeRecovered](w.since(0)), 2)
 	w.deliver(w.complete)
 }
 
@@ -282,7 +282,7 @@ func TestInSharedModeALeaseEndsWithItsTimeOrItsIncarnation(t *testing.T) {
 	require.Equal(t, []events.UnitLeaseExpired{{
 		Attempt: 1, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.LeaseIncarnationGone,
 		LeaseNode: a.e.Node(),
-	}}, only[events.UnitLeaseExpired](b.since(0)))
+	}}, enginetest.Only[events.UnitLeaseExpired](b.since(0)))
 
 	c := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
 		config: towline.Config{Entropy: seeded(3)}})
@@ -321,7 +321,7 @@ func TestAMessageIsGoneWithItsOwnProcess(t *testing.T) {
 	require.Equal(t, decider.DispatchDispatched, b.dispatch(p.Run))
 	require.Equal(t, 2, b.unit(p.Run, 2).Dispatch)
 	require.Equal(t, 1, b.unit(p.Run, 3).Dispatch)
-	last := only[events.UnitDispatched](b.since(0))
+	last := enginetest.Only[events.UnitDispatched](b.since(0))
 	require.Equal(t, events.DispatchIncarnationGone, last[len(last)-1].Cause)
 	b.memoryIsTrue()
 	b.deliver(b.complete)

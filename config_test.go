@@ -9,6 +9,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 )
 
 // Section 20, SC-105, SC-219: a value out of its bounds refuses the start, and the error names it by its key; nothing
@@ -53,7 +54,7 @@ func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
 	}
 	w.o.config.Knobs = towline.Knobs{}
 	require.NoError(t, w.open())
-	require.Len(t, only[events.NodeStarted](w.since(0)), 2, "a refused start has left no trace")
+	require.Len(t, enginetest.Only[events.NodeStarted](w.since(0)), 2, "a refused start has left no trace")
 	k := w.e.Knobs()
 	require.Equal(t, time.Minute, k.Lease)
 	require.Equal(t, 8, k.CapBucket)

@@ -11,6 +11,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 )
 
 // capped is a workshop with one sync per name, each of one bucket of its own, and backfills of one unit per day.
@@ -34,9 +35,9 @@ func TestWhatFitsIsDispatched(t *testing.T) {
 	require.Equal(t, decider.DispatchDispatched, w.dispatch(p.Run))
 	log := w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"UnitDispatched", "UnitDispatched", "RunDispatchStarted", "OutboxArmed"}, types(log))
+	require.Equal(t, []string{"UnitDispatched", "UnitDispatched", "RunDispatchStarted", "OutboxArmed"}, enginetest.Types(log))
 	armed := w.pending(p.Run, events.KindUnit)
-	for _, d := range only[events.UnitDispatched](log) {
+	for _, d := range enginetest.Only[events.UnitDispatched](log) {
 		require.Equal(t, events.UnitDispatched{Dispatch: 1, Wakeup: armed.Current, Attempt: 1,
 			Cause: events.DispatchPlanned, Bucket: "press/medium"}, d)
 	}
@@ -97,7 +98,7 @@ func TestDispatchOfAFinishedRunWakesTheFinalizer(t *testing.T) {
 	w.step() // the wakeup of the settle is published, and its message lost
 	before := w.head()
 	require.Equal(t, decider.DispatchFinalizing, w.dispatch(p.Run))
-	require.Equal(t, []string{"OutboxArmed"}, types(w.since(before)))
+	require.Equal(t, []string{"OutboxArmed"}, enginetest.Types(w.since(before)))
 	require.Equal(t, 2, w.pending(p.Run, events.KindFinalize).Current)
 }
 
@@ -111,7 +112,7 @@ func TestASettleRefillsItsSlot(t *testing.T) {
 	w.complete(l)
 	log := w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"UnitSucceeded", "UnitDispatched", "OutboxArmed"}, types(log))
+	require.Equal(t, []string{"UnitSucceeded", "UnitDispatched", "OutboxArmed"}, enginetest.Types(log))
 	require.Equal(t, w.unit(p.Run, 3).Unit, mustUnit(t, log[1]))
 	k := w.pending(p.Run, events.KindUnit)
 	require.Equal(t, k.Current, log[1].Event.(events.UnitDispatched).Wakeup)
@@ -169,7 +170,7 @@ func TestAReferenceSuccessOpensItsSource(t *testing.T) {
 	w.complete(l)
 	log := w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"UnitSucceeded", "UnitDispatched", "OutboxArmed", "OutboxArmed", "OutboxArmed"}, types(log))
+	require.Equal(t, []string{"UnitSucceeded", "UnitDispatched", "OutboxArmed", "OutboxArmed", "OutboxArmed"}, enginetest.Types(log))
 	require.Equal(t, start, w.pending(p.Run, events.KindDispatch).AvailableAt)
 	w.step()
 	require.Equal(t, decider.DispatchDispatched, w.dispatch(p.Run))
@@ -218,7 +219,7 @@ func TestAFailedReferenceUnitFailsItsSource(t *testing.T) {
 	w.fail(a, events.Auth)
 	log := w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"UnitFailed", "UnitFailed", "UnitFailed"}, types(log))
+	require.Equal(t, []string{"UnitFailed", "UnitFailed", "UnitFailed"}, enginetest.Types(log))
 	for _, e := range log[1:] {
 		require.Equal(t, events.ReferenceFailed, e.Event.(events.UnitFailed).Category)
 		require.Equal(t, events.ByReference, e.Event.(events.UnitFailed).By)
@@ -231,7 +232,7 @@ func TestAFailedReferenceUnitFailsItsSource(t *testing.T) {
 	require.Equal(t, events.RunPartialFailed, run.Status)
 	require.Equal(t, 3, run.Failed)
 	require.Equal(t, 3, run.Succeeded)
-	require.Len(t, only[events.RunFinalized](w.since(0)), 1)
+	require.Len(t, enginetest.Only[events.RunFinalized](w.since(0)), 1)
 }
 
 // U-13, U-21: when the cascade ends the last open units of a run, finalize is armed once, in that transaction.
@@ -243,7 +244,7 @@ func TestACascadeThatEndsTheRunArmsFinalizeOnce(t *testing.T) {
 	l := w.claim(w.unit(p.Run, 1).Unit)
 	before := w.head()
 	w.fail(l, events.Auth)
-	require.Equal(t, []string{"UnitFailed", "UnitFailed", "UnitFailed", "OutboxArmed"}, types(w.since(before)))
+	require.Equal(t, []string{"UnitFailed", "UnitFailed", "UnitFailed", "OutboxArmed"}, enginetest.Types(w.since(before)))
 	oneTx(t, w.since(before))
 	require.Equal(t, 1, w.pending(p.Run, events.KindFinalize).Current)
 }
@@ -257,7 +258,7 @@ func TestALostReferenceUnitFailsItsSource(t *testing.T) {
 	before := w.head()
 	w.pass()
 	log := w.since(before)
-	require.Equal(t, []string{"UnitLeaseExpired", "UnitFailed", "UnitFailed", "UnitFailed"}, types(log)[:4])
+	require.Equal(t, []string{"UnitLeaseExpired", "UnitFailed", "UnitFailed", "UnitFailed"}, enginetest.Types(log)[:4])
 	require.Equal(t, events.WorkerLost, log[1].Event.(events.UnitFailed).Category)
 }
 
@@ -481,7 +482,7 @@ func TestTheTimeOfARetryIsNotLost(t *testing.T) {
 	before := w.head()
 	w.pass()
 	log := w.since(before)
-	require.Len(t, only[events.OutboxDropped](log), 1)
+	require.Len(t, enginetest.Only[events.OutboxDropped](log), 1)
 	require.Equal(t, start.Add(50*time.Second), w.pending(p.Run, events.KindDispatch).AvailableAt)
 }
 

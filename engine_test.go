@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -272,7 +273,7 @@ func TestAHalfReadMemoryIsNotUsed(t *testing.T) {
 	}
 	before := w.head()
 	w.complete(oldLease)
-	require.Empty(t, only[events.UnitSucceeded](w.since(before))[0].Watermarks, "WM-3: the watermark in force was known")
+	require.Empty(t, enginetest.Only[events.UnitSucceeded](w.since(before))[0].Watermarks, "WM-3: the watermark in force was known")
 }
 
 // L-3, N-3: the same in shared mode, when what another process has done cannot be read, wherever in it that is.

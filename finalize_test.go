@@ -10,6 +10,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -27,7 +28,7 @@ func TestARunEndsInOneTransaction(t *testing.T) {
 	require.True(t, w.finalize(p.Run))
 	log := w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"RunFinalized", "JobClosed", "OutboxArmed"}, types(log))
+	require.Equal(t, []string{"RunFinalized", "JobClosed", "OutboxArmed"}, enginetest.Types(log))
 	require.Equal(t, events.RunFinalized{Status: events.RunSucceeded, Counts: events.Counts{Total: 2, Succeeded: 2},
 		PostSyncOwed: true}, log[0].Event)
 	w.pending(p.Run, events.KindPostSync)

@@ -394,44 +394,13 @@ func (w *workshop) view(fn func(projections.View)) {
 
 func (w *workshop) head() events.Position {
 	w.t.Helper()
-	var p events.Position
-	w.view(func(v projections.View) {
-		var err error
-		p, _, err = v.Head()
-		require.NoError(w.t, err)
-	})
-	return p
+	return enginetest.Head(w.t, w.e)
 }
 
 // since is the log behind a position.
 func (w *workshop) since(p events.Position) []events.Envelope {
 	w.t.Helper()
-	var out []events.Envelope
-	require.NoError(w.t, w.e.Log(context.Background(), p, func(e events.Envelope) error {
-		out = append(out, e)
-		return nil
-	}))
-	return out
-}
-
-// types are the names of events, in order.
-func types(envs []events.Envelope) []string {
-	out := make([]string, len(envs))
-	for i, e := range envs {
-		out[i] = e.Event.EventType().String()
-	}
-	return out
-}
-
-// only are the events of one type.
-func only[E events.Event](envs []events.Envelope) []E {
-	var out []E
-	for _, env := range envs {
-		if e, ok := env.Event.(E); ok {
-			out = append(out, e)
-		}
-	}
-	return out
+	return enginetest.Since(w.t, w.e, p)
 }
 
 // oneTx fails unless all events have been appended by one transaction.
@@ -521,7 +490,7 @@ func (w *workshop) unchanged(fn func()) {
 	w.t.Helper()
 	before := w.head()
 	fn()
-	require.Empty(w.t, types(w.since(before)), "something was written")
+	require.Empty(w.t, enginetest.Types(w.since(before)), "something was written")
 }
 
 // days is a backfill of so many units, one per day and source.

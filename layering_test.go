@@ -130,7 +130,7 @@ var layers = map[string]layer{
 	},
 	"internal/enginetest": {
 		why: "what tests of an engine share", kit: true,
-		uses: []string{".", "store/sqlite"},
+		uses: []string{".", "events", "projections", "store/sqlite"},
 	},
 	"sim":      {why: "the world in one goroutine: it wires everything, and users import it, so it imports no test library", any: true},
 	"cmd/demo": {why: "a program", any: true},

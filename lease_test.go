@@ -11,6 +11,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 )
 
 // U-5, HU-2, SC-015: a claim is a transaction of its own, with the next attempt, a secret, and the times of the run's
@@ -24,7 +25,7 @@ func TestAClaimOpensOneAttempt(t *testing.T) {
 	l := w.claim(unit)
 
 	log := w.since(before)
-	require.Equal(t, []string{"UnitClaimed"}, types(log))
+	require.Equal(t, []string{"UnitClaimed"}, enginetest.Types(log))
 	require.Equal(t, events.UnitClaimed{
 		Attempt: 1, Token: l.Token, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)),
 		LeaseEndsAt: events.MicrosOf(start.Add(time.Hour)),
@@ -209,7 +210,7 @@ func TestRenewalsOfANodeShareATransaction(t *testing.T) {
 	}
 	log := w.since(before)
 	oneTx(t, log)
-	require.Len(t, only[events.UnitLeaseRenewed](log), 19)
+	require.Len(t, enginetest.Only[events.UnitLeaseRenewed](log), 19)
 }
 
 // U-7, U-21, WM-1, WM-2, I-9, SC-108, SC-161: a success carries its watermark, and the last one of a run the wakeup of
@@ -249,7 +250,7 @@ func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 		require.NoError(t, claimed)
 		require.Equal(t, 1, w.store.commits-commits)
 		oneTx(t, w.since(before))
-		require.Equal(t, []string{"UnitSucceeded", "UnitClaimed"}, types(w.since(before)))
+		require.Equal(t, []string{"UnitSucceeded", "UnitClaimed"}, enginetest.Types(w.since(before)))
 		w.complete(next)
 	})
 	t.Run("the settle is late", func(t *testing.T) {
@@ -263,7 +264,7 @@ func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 		require.ErrorIs(t, settled, towline.ErrLeaseLost)
 		require.NoError(t, claimed)
 		oneTx(t, w.since(before))
-		require.Equal(t, []string{"UnitLateResult", "UnitClaimed"}, types(w.since(before)))
+		require.Equal(t, []string{"UnitLateResult", "UnitClaimed"}, enginetest.Types(w.since(before)))
 		w.complete(next)
 	})
 	t.Run("the next is a duplicate", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/store"
 )
@@ -34,13 +35,13 @@ func TestAPlanIsOneTransactionWithTheJobFirst(t *testing.T) {
 	require.Equal(t, []string{
 		"JobOpened", "RunPlanned", "UnitPlanned", "UnitPlanned", "UnitPlanned", "UnitPlanned", "UnitPlanned", "UnitPlanned",
 		"OutboxArmed", "JobLinked",
-	}, types(log))
+	}, enginetest.Types(log))
 	require.Equal(t, 6, p.Units)
 	for _, e := range log {
 		require.Equal(t, "ada", e.Actor)
 		require.Equal(t, w.e.Node(), e.Node)
 	}
-	armed := only[events.OutboxArmed](log)[0]
+	armed := enginetest.Only[events.OutboxArmed](log)[0]
 	require.Equal(t, events.OutboxArmed{N: 1, AvailableAt: events.MicrosOf(start), Cause: events.ArmPlanned}, armed)
 	require.Empty(t, w.broker.sent)
 	require.Equal(t, map[events.UnitStatus]int{events.UnitIsPlanned: 6}, w.statuses(p.Run))
@@ -72,7 +73,7 @@ func TestAPlanWithoutUnitsEndsInItsOwnTransaction(t *testing.T) {
 
 			log := w.since(before)
 			oneTx(t, log)
-			require.Equal(t, []string{"JobOpened", "RunPlanned", "RunFinalized", "JobLinked", "JobClosed"}, types(log))
+			require.Equal(t, []string{"JobOpened", "RunPlanned", "RunFinalized", "JobLinked", "JobClosed"}, enginetest.Types(log))
 			run := w.run(p.Run)
 			require.Equal(t, events.RunFailed, run.Status)
 			require.Equal(t, events.ReasonNoUnits, run.Reason)
@@ -149,7 +150,7 @@ func TestAPlanThatIsTooLargeWritesNothing(t *testing.T) {
 	before := w.head()
 	p := w.plan(days("north", 1000))
 	require.Equal(t, 1000, p.Units)
-	require.Len(t, only[events.UnitPlanned](w.since(before)), 1000)
+	require.Len(t, enginetest.Only[events.UnitPlanned](w.since(before)), 1000)
 	oneTx(t, w.since(before))
 }
 
@@ -349,7 +350,7 @@ func TestParallelCallersWithOneKeyMakeOneRun(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, made)
-	require.Len(t, only[events.RunPlanned](w.since(0)), 1)
+	require.Len(t, enginetest.Only[events.RunPlanned](w.since(0)), 1)
 }
 
 // SC-073, C-1, SC-074: while the store cannot write a trigger says so; a plan whose commit fails leaves nothing, and
@@ -370,7 +371,7 @@ func TestAPlanThatIsNotCommittedLeavesNothing(t *testing.T) {
 	})
 	p := w.plan(spec)
 	require.False(t, p.Replayed)
-	require.Len(t, only[events.RunPlanned](w.since(0)), 1)
+	require.Len(t, enginetest.Only[events.RunPlanned](w.since(0)), 1)
 	w.deliver(w.complete)
 	require.Equal(t, events.RunSucceeded, w.run(p.Run).Status)
 }
@@ -565,7 +566,7 @@ func TestAVeryLargePlanIsOneTransaction(t *testing.T) {
 	p := w.plan(days("north", units))
 	log := w.since(before)
 	oneTx(t, log)
-	require.Len(t, only[events.UnitPlanned](log), units)
+	require.Len(t, enginetest.Only[events.UnitPlanned](log), units)
 	w.crash()
 	w.step()
 	w.dispatch(p.Run)

@@ -11,6 +11,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/transport"
 )
@@ -111,7 +112,7 @@ func TestAnEffectIsTakenOnce(t *testing.T) {
 	post, taken, err := w.e.StartPost(ctx, p.Run, "mail")
 	require.NoError(t, err)
 	require.True(t, taken)
-	require.Equal(t, []string{"PostSyncStarted"}, types(w.since(before)))
+	require.Equal(t, []string{"PostSyncStarted"}, enginetest.Types(w.since(before)))
 	require.Equal(t, towline.Target{Name: "mail", SQL: "SELECT 2"}, post.Target)
 	require.Equal(t, p.Run.String()+".1", post.Generation)
 	require.Equal(t, []string{"a", "b"}, post.Payload.Sources)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -23,7 +24,7 @@ func TestALostWorkerFailsItsUnit(t *testing.T) {
 	report := w.pass()
 	require.Equal(t, 1, report.ExpiredFailed)
 	log := w.since(before)
-	require.Equal(t, []string{"UnitLeaseExpired", "UnitFailed", "OutboxArmed"}, types(log)[:3])
+	require.Equal(t, []string{"UnitLeaseExpired", "UnitFailed", "OutboxArmed"}, enginetest.Types(log)[:3])
 	oneTx(t, log[:3])
 	require.Equal(t, events.UnitLeaseExpired{
 		Attempt: 1, LeaseExpiresAt: events.MicrosOf(start.Add(time.Minute)), Cause: events.LeaseExpired,
@@ -86,7 +87,7 @@ func TestAnEligibleUnitIsTriedAgain(t *testing.T) {
 	require.Equal(t, 1, w.pass().ExpiredRetried)
 	log := w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"UnitLeaseExpired", "UnitRetryScheduled", "OutboxArmed"}, types(log))
+	require.Equal(t, []string{"UnitLeaseExpired", "UnitRetryScheduled", "OutboxArmed"}, enginetest.Types(log))
 	due := w.now.Now().Add(time.Minute)
 	require.Equal(t, events.UnitRetryScheduled{Attempt: 1, Cause: events.ExpiredLease,
 		AvailableAt: events.MicrosOf(due), ExpiredLeaseRetries: 1}, log[1].Event)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -24,7 +25,7 @@ func TestTheLastSuccessArmsFinalize(t *testing.T) {
 	before := w.head()
 	require.NoError(t, w.e.Complete(context.Background(), first, events.Result{Rows: 7}))
 	log := w.since(before)
-	require.Equal(t, []string{"UnitSucceeded"}, types(log))
+	require.Equal(t, []string{"UnitSucceeded"}, enginetest.Types(log))
 	require.Equal(t, events.UnitSucceeded{
 		Attempt: 1, Token: first.Token, Result: events.Result{Rows: 7}, Duration: events.SpanOf(30 * time.Second),
 		Watermarks: []events.Watermark{{Source: "north", Dataset: "articles", At: events.MicrosOf(start)}},
@@ -35,7 +36,7 @@ func TestTheLastSuccessArmsFinalize(t *testing.T) {
 	w.complete(last)
 	log = w.since(before)
 	oneTx(t, log)
-	require.Equal(t, []string{"UnitSucceeded", "OutboxArmed"}, types(log))
+	require.Equal(t, []string{"UnitSucceeded", "OutboxArmed"}, enginetest.Types(log))
 	require.Equal(t, events.OutboxArmed{N: 1, AvailableAt: events.MicrosOf(start.Add(30 * time.Second)),
 		Cause: events.ArmSettled}, log[1].Event)
 	u := w.unit(p.Run, 2)
@@ -53,7 +54,7 @@ func TestAWatermarkNeverGoesBack(t *testing.T) {
 	w.complete(w.claim(w.unit(young.Run, 1).Unit))
 	before := w.head()
 	w.complete(oldLease)
-	require.Empty(t, only[events.UnitSucceeded](w.since(before))[0].Watermarks)
+	require.Empty(t, enginetest.Only[events.UnitSucceeded](w.since(before))[0].Watermarks)
 	require.Equal(t, start.Add(30*time.Second), watermark(w, "north", "north-articles"))
 }
 
@@ -147,9 +148,9 @@ func TestALateResultIsRecordedOnce(t *testing.T) {
 				require.ErrorIs(t, late(w, l), towline.ErrLeaseLost)
 			}
 			log := w.since(before)
-			require.Equal(t, []string{"UnitLateResult"}, types(log))
-			require.Equal(t, events.LateUnitTerminal, only[events.UnitLateResult](log)[0].Reason)
-			require.Equal(t, events.LateResultText, only[events.UnitLateResult](log)[0].Text)
+			require.Equal(t, []string{"UnitLateResult"}, enginetest.Types(log))
+			require.Equal(t, events.LateUnitTerminal, enginetest.Only[events.UnitLateResult](log)[0].Reason)
+			require.Equal(t, events.LateResultText, enginetest.Only[events.UnitLateResult](log)[0].Text)
 			row.LateResults = 1
 			require.Equal(t, row, w.unit(p.Run, 1), "nothing but the record has changed")
 			require.Zero(t, watermark(w, "north", "articles"))
@@ -180,7 +181,7 @@ func TestEachLateAttemptIsRecorded(t *testing.T) {
 			require.ErrorIs(t, w.e.Complete(context.Background(), l, events.Result{}), towline.ErrLeaseLost)
 		}
 	}
-	require.Equal(t, []string{"UnitLateResult", "UnitLateResult"}, types(w.since(before)))
+	require.Equal(t, []string{"UnitLateResult", "UnitLateResult"}, enginetest.Types(w.since(before)))
 	require.Equal(t, 2, w.unit(p.Run, 1).LateResults)
 	w.unchanged(func() {
 		never := leases[2]
@@ -259,7 +260,7 @@ func TestHandBacksWaitLongerAndEnd(t *testing.T) {
 	for i := range 9 {
 		before := w.head()
 		require.NoError(t, w.e.Release(context.Background(), w.claim(unit), "stopping"))
-		scheduled := only[events.UnitRetryScheduled](w.since(before))[0]
+		scheduled := enginetest.Only[events.UnitRetryScheduled](w.since(before))[0]
 		require.Equal(t, events.HandedBack, scheduled.Cause)
 		require.Equal(t, i+1, scheduled.HandBacks)
 		require.Zero(t, scheduled.ExpiredLeaseRetries)
@@ -318,7 +319,7 @@ func TestADeclaredCategoryIsTriedAgain(t *testing.T) {
 	for i := range 2 {
 		before := w.head()
 		w.fail(w.claim(unit), events.Network)
-		scheduled := only[events.UnitRetryScheduled](w.since(before))[0]
+		scheduled := enginetest.Only[events.UnitRetryScheduled](w.since(before))[0]
 		require.Equal(t, events.Network, scheduled.Cause)
 		require.Equal(t, i+1, scheduled.CategoryRetries)
 		due := w.now.Now().Add(30 * time.Second)

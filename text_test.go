@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 )
 
 // E-3, SC-341: what looks like a credential is masked, and the rest stays readable.
@@ -123,11 +124,11 @@ func TestTheTextOfTheLastHandBackFits(t *testing.T) {
 		l := w.claim(w.unit(p.Run, 1).Unit)
 		require.NoError(t, w.e.Release(context.Background(), l, strings.Repeat("§", bound)))
 	}
-	failed := only[events.UnitFailed](w.since(before))[0]
+	failed := enginetest.Only[events.UnitFailed](w.since(before))[0]
 	require.Contains(t, failed.Text, "10 times in a row: §§§")
 	require.LessOrEqual(t, len(failed.Text), bound)
 	require.True(t, utf8.ValidString(failed.Text))
-	for _, e := range only[events.UnitRetryScheduled](w.since(before)) {
+	for _, e := range enginetest.Only[events.UnitRetryScheduled](w.since(before)) {
 		require.LessOrEqual(t, len(e.Text), bound)
 	}
 }

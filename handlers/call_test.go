@@ -11,6 +11,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 )
@@ -37,7 +38,7 @@ func lifetimeRunsOut(t *testing.T, says func(context.Context) error) {
 		require.Equal(t, events.Timeout, u.ErrorCategory)
 		require.Zero(t, u.LateResults)
 		all := s.events(0)
-		require.Equal(t, []string{"UnitFailed", "OutboxArmed"}, types(all[len(all)-2:]))
+		require.Equal(t, []string{"UnitFailed", "OutboxArmed"}, enginetest.Types(all[len(all)-2:]))
 	})
 }
 

@@ -407,42 +407,21 @@ func (s *shop) run(id events.RunID) (run projections.SyncRun) {
 	return run
 }
 
-func (s *shop) events(after events.Position) (out []events.Envelope) {
+func (s *shop) events(p events.Position) []events.Envelope {
 	s.t.Helper()
-	require.NoError(s.t, s.e.Log(context.Background(), after, func(e events.Envelope) error {
-		out = append(out, e)
-		return nil
-	}))
-	return out
+	return enginetest.Since(s.t, s.e, p)
 }
 
 func (s *shop) head() events.Position {
 	s.t.Helper()
-	all := s.events(0)
-	return all[len(all)-1].Position
-}
-
-func only[E events.Event](envs []events.Envelope) (out []E) {
-	for _, env := range envs {
-		if e, ok := env.Event.(E); ok {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-func types(envs []events.Envelope) (out []string) {
-	for _, e := range envs {
-		out = append(out, e.Event.EventType().String())
-	}
-	return out
+	return enginetest.Head(s.t, s.e)
 }
 
 func (s *shop) unchanged(fn func()) {
 	s.t.Helper()
 	before := s.head()
 	fn()
-	require.Empty(s.t, types(s.events(before)), "something was written")
+	require.Empty(s.t, enginetest.Types(s.events(before)), "something was written")
 }
 
 // marked ends a run of one unit well and marks its post_sync, as a relay does.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 )
@@ -72,7 +73,7 @@ func TestWhatAStopEnds(t *testing.T) {
 				require.NoError(t, <-done)
 				require.Empty(t, s.sink.rows())
 				if c.handed {
-					scheduled := only[events.UnitRetryScheduled](s.events(before))
+					scheduled := enginetest.Only[events.UnitRetryScheduled](s.events(before))
 					require.Len(t, scheduled, 1)
 					require.Equal(t, events.HandedBack, scheduled[0].Cause)
 					require.Zero(t, scheduled[0].ExpiredLeaseRetries)

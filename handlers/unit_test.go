@@ -16,6 +16,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/handlers"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/transport"
@@ -353,7 +354,7 @@ func TestASlowWorkerKeepsItsLease(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
 		require.Len(t, s.provider.called(), 1)
-		renewals := len(only[events.UnitLeaseRenewed](s.events(0)))
+		renewals := len(enginetest.Only[events.UnitLeaseRenewed](s.events(0)))
 		require.LessOrEqual(t, renewals, 90)
 		require.GreaterOrEqual(t, renewals, 80)
 	})
@@ -375,7 +376,7 @@ func TestRenewalsShareATransaction(t *testing.T) {
 		before := s.store.writes.Load()
 		head := s.head()
 		wait(5 * time.Minute)
-		renewed := len(only[events.UnitLeaseRenewed](s.events(head)))
+		renewed := len(enginetest.Only[events.UnitLeaseRenewed](s.events(head)))
 		require.GreaterOrEqual(t, renewed, 20*14)
 		require.LessOrEqual(t, s.store.writes.Load()-before, int64(3*15), "transactions, for %d renewals", renewed)
 		wait(6 * time.Minute)
@@ -501,7 +502,7 @@ func TestASettleIsTriedAgainWhileTheStoreIsAway(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
 		require.Equal(t, 5, s.unit(id).Result.Rows)
-		require.Len(t, only[events.UnitSucceeded](s.events(0)), 1)
+		require.Len(t, enginetest.Only[events.UnitSucceeded](s.events(0)), 1)
 	})
 }
 
@@ -650,7 +651,7 @@ func TestManyWorkersEndARunOnce(t *testing.T) {
 			require.NoError(t, s.deliver(transport.Notice{Kind: events.KindFinalize, Run: id}))
 		}
 		require.Equal(t, events.RunSucceeded, s.run(id).Status)
-		require.Len(t, only[events.RunFinalized](s.events(0)), 1)
+		require.Len(t, enginetest.Only[events.RunFinalized](s.events(0)), 1)
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
@@ -190,9 +191,9 @@ func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 					calls <- u.Attempt
 					return provider.Result{}, nil
 				})}})
-			recovered := only[events.NodeRecovered](log(t, n))
+			recovered := enginetest.Only[events.NodeRecovered](log(t, n))
 			require.Equal(t, 1, recovered[len(recovered)-1].GoneIncarnations)
-			expired := only[events.UnitLeaseExpired](log(t, n))
+			expired := enginetest.Only[events.UnitLeaseExpired](log(t, n))
 			require.NotEmpty(t, expired)
 			for _, x := range expired {
 				require.Equal(t, events.LeaseIncarnationGone, x.Cause)
@@ -218,7 +219,7 @@ func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 				}
 				require.Positive(t, lost)
 			}
-			require.Len(t, only[events.RunFinalized](log(t, n)), 1)
+			require.Len(t, enginetest.Only[events.RunFinalized](log(t, n)), 1)
 			requireGood(t, n)
 			r.end()
 		})
@@ -264,7 +265,7 @@ func TestASuspendedProcessComesBackInOrder(t *testing.T) {
 			if retry {
 				require.Equal(t, string(events.RunSucceeded), ended[0])
 			}
-			require.Len(t, only[events.RunFinalized](all), 1)
+			require.Len(t, enginetest.Only[events.RunFinalized](all), 1)
 			requireGood(t, n)
 			require.NoError(t, n.Close())
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
@@ -140,29 +141,9 @@ func requireGood(t *testing.T, n *node.Node) {
 	require.Empty(t, v.Differences)
 }
 
-func log(t *testing.T, n *node.Node) (out []events.Envelope) {
+func log(t *testing.T, n *node.Node) []events.Envelope {
 	t.Helper()
-	require.NoError(t, n.Engine().Log(context.Background(), 0, func(e events.Envelope) error {
-		out = append(out, e)
-		return nil
-	}))
-	return out
-}
-
-func only[E events.Event](envs []events.Envelope) (out []E) {
-	for _, env := range envs {
-		if e, ok := env.Event.(E); ok {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-func types(envs []events.Envelope) (out []string) {
-	for _, e := range envs {
-		out = append(out, e.Event.EventType().String())
-	}
-	return out
+	return enginetest.Since(t, n.Engine(), 0)
 }
 
 func units(t *testing.T, n *node.Node, run events.RunID) (us []projections.SyncRunUnit) {

@@ -87,7 +87,7 @@ func TestOpenAndClose(t *testing.T) {
 	require.Equal(t, []string{
 		"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted",
 		"NodeRecovered",
-	}, types(log(t, n)))
+	}, enginetest.Types(log(t, n)))
 	requireGood(t, n)
 	require.NoError(t, n.Close())
 }
@@ -113,7 +113,7 @@ func TestARunThatIsStoppedBeforeItBegins(t *testing.T) {
 		require.NoError(t, n.Run(ctx))
 	}
 	n := open(t, node.Config{Store: path, Syncs: []node.Sync{works(nothingToDo)}})
-	require.Len(t, only[events.NodeStopped](log(t, n)), 5)
+	require.Len(t, enginetest.Only[events.NodeStopped](log(t, n)), 5)
 	require.NoError(t, n.Close())
 }
 
@@ -242,14 +242,14 @@ func TestWhatIsNotDoneInTheGraceIsHandedBack(t *testing.T) {
 	run, err := n.Engine().Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, events.RunSucceeded, run.Status)
-	scheduled := only[events.UnitRetryScheduled](log(t, n.Node))
+	scheduled := enginetest.Only[events.UnitRetryScheduled](log(t, n.Node))
 	require.Len(t, scheduled, 5)
 	for i, x := range scheduled {
 		require.Equal(t, events.HandedBack, x.Cause)
 		require.Equal(t, i+1, x.HandBacks)
 		require.Zero(t, x.ExpiredLeaseRetries)
 	}
-	require.Empty(t, only[events.UnitLeaseExpired](log(t, n.Node)))
+	require.Empty(t, enginetest.Only[events.UnitLeaseExpired](log(t, n.Node)))
 	requireGood(t, n.Node)
 	n.end()
 }
@@ -272,7 +272,7 @@ func TestAProviderThatHearsNothingIsLeftBehind(t *testing.T) {
 	require.Equal(t, 1, units(t, again, id)[0].HandBacks)
 	close(g.free) // it ends at last
 	all := log(t, again)
-	require.Equal(t, "NodeRecovered", types(all)[len(all)-1])
+	require.Equal(t, "NodeRecovered", enginetest.Types(all)[len(all)-1])
 	requireGood(t, again)
 	require.NoError(t, again.Close())
 }
@@ -351,7 +351,7 @@ func TestANodeWithoutWorkersSwallowsNothing(t *testing.T) {
 		require.NoError(t, err)
 	}
 	planner.end()
-	for _, armed := range only[events.OutboxArmed](log(t, worker.Node)) {
+	for _, armed := range enginetest.Only[events.OutboxArmed](log(t, worker.Node)) {
 		require.NotEqual(t, events.ArmMaterialized, armed.Cause)
 	}
 	worker.end()

@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -88,7 +89,7 @@ func TestOneMarkThatFailsKeepsNoOther(t *testing.T) {
 	x.clock.Step(6 * time.Second)
 	x.step()
 	require.Equal(t, []string{bad.String() + ".dispatch_sync_run.1"}, idsOf(x.broker.take()))
-	require.Equal(t, 2, only[events.OutboxClaimed](x.since(0))[5].Attempt)
+	require.Equal(t, 2, enginetest.Only[events.OutboxClaimed](x.since(0))[5].Attempt)
 }
 
 func TestNothingIsPublishedWithoutACommittedClaim(t *testing.T) {
@@ -127,7 +128,7 @@ func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	x.clock.Step(2 * time.Minute)
 	x.step()
 	require.Empty(t, x.broker.take())
-	require.Len(t, only[events.OutboxDispatched](x.since(0)), 4)
+	require.Len(t, enginetest.Only[events.OutboxDispatched](x.since(0)), 4)
 }
 
 func TestAnOutcomeOutlivesAStoreThatIsLost(t *testing.T) {
@@ -146,7 +147,7 @@ func TestAnOutcomeOutlivesAStoreThatIsLost(t *testing.T) {
 	x.clock.Step(2 * time.Minute)
 	x.store.away(nil)
 	x.step()
-	outcomes := only[events.OutboxOutcome](x.since(0))
+	outcomes := enginetest.Only[events.OutboxOutcome](x.since(0))
 	require.Len(t, outcomes, 1)
 	require.Equal(t, events.Accepted, outcomes[0].Outcome)
 }

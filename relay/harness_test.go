@@ -356,47 +356,21 @@ func (x *office) view(fn func(projections.View)) {
 	}))
 }
 
-func (x *office) head() (p events.Position) {
+func (x *office) head() events.Position {
 	x.t.Helper()
-	x.view(func(v projections.View) {
-		var err error
-		p, _, err = v.Head()
-		require.NoError(x.t, err)
-	})
-	return p
+	return enginetest.Head(x.t, x.e)
 }
 
-func (x *office) since(p events.Position) (out []events.Envelope) {
+func (x *office) since(p events.Position) []events.Envelope {
 	x.t.Helper()
-	require.NoError(x.t, x.e.Log(context.Background(), p, func(e events.Envelope) error {
-		out = append(out, e)
-		return nil
-	}))
-	return out
-}
-
-func types(envs []events.Envelope) []string {
-	out := make([]string, len(envs))
-	for i, e := range envs {
-		out[i] = e.Event.EventType().String()
-	}
-	return out
-}
-
-func only[E events.Event](envs []events.Envelope) (out []E) {
-	for _, env := range envs {
-		if e, ok := env.Event.(E); ok {
-			out = append(out, e)
-		}
-	}
-	return out
+	return enginetest.Since(x.t, x.e, p)
 }
 
 func (x *office) unchanged(fn func()) {
 	x.t.Helper()
 	before := x.head()
 	fn()
-	require.Empty(x.t, types(x.since(before)), "something was written")
+	require.Empty(x.t, enginetest.Types(x.since(before)), "something was written")
 }
 
 func (x *office) units(run events.RunID) (units []projections.SyncRunUnit) {

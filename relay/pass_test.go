@@ -103,7 +103,7 @@ func TestALostDispatchMessageIsArmedAgain(t *testing.T) {
 		before := x.head()
 		r := x.pass()
 		require.Equal(t, map[events.Kind]int{events.KindDispatch: 1}, nonzero(r.Materialized))
-		armed := only[events.OutboxArmed](x.since(before))[0]
+		armed := enginetest.Only[events.OutboxArmed](x.since(before))[0]
 		require.Equal(t, events.OutboxArmed{N: n, AvailableAt: events.MicrosOf(x.clock.Now()),
 			Cause: events.ArmMaterialized}, armed)
 		require.Equal(t, []string{decider.MessageID(p.Run, events.KindDispatch, n)}, idsOf(x.broker.take()))
@@ -293,7 +293,7 @@ func TestADeadClaimIsReleasedWhenItHasExpired(t *testing.T) {
 	clock.Step(2 * time.Second)
 	before := x.head()
 	require.Equal(t, 1, x.pass().Released)
-	released := only[events.OutboxReleased](x.since(before))[0]
+	released := enginetest.Only[events.OutboxReleased](x.since(before))[0]
 	require.Equal(t, events.ReleaseClaimExpired, released.Cause)
 	require.True(t, released.MaybePublished)
 	wait := released.AvailableAt.Sub(events.MicrosOf(clock.Now())).Std()
@@ -302,7 +302,7 @@ func TestADeadClaimIsReleasedWhenItHasExpired(t *testing.T) {
 	clock.Step(6 * time.Second)
 	x.pass()
 	require.Equal(t, idsOf(dead.broker.take()), idsOf(x.broker.take()))
-	claims := only[events.OutboxClaimed](x.since(0))
+	claims := enginetest.Only[events.OutboxClaimed](x.since(0))
 	require.Len(t, claims, 2)
 	require.NotEqual(t, claims[0].Token, claims[1].Token)
 	require.Equal(t, 2, claims[1].Attempt)

@@ -11,6 +11,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -19,14 +20,14 @@ func TestAPostSyncIsMarkedBeforeItIsPublished(t *testing.T) {
 	run := x.ended()
 	before := x.head()
 	x.broker.script = func(sent) transport.Receipt {
-		require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, types(x.since(before)),
+		require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, enginetest.Types(x.since(before)),
 			"the mark is committed before the first publish")
 		return transport.Accepted("")
 	}
 	r := x.step()
 	require.Equal(t, 1, r.Dispatched)
 	log := x.since(before)
-	require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched", "OutboxOutcome", "OutboxOutcome"}, types(log))
+	require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched", "OutboxOutcome", "OutboxOutcome"}, enginetest.Types(log))
 	require.Equal(t, events.MarkFirst, log[1].Event.(events.OutboxDispatched).Order)
 	require.Equal(t, []string{run.String() + ".post_sync.1.mail", run.String() + ".post_sync.1.index"},
 		idsOf(x.broker.take()), "K-8: in declared order")
@@ -140,5 +141,5 @@ func TestAnUnmarkedPostSyncIsClaimedAgain(t *testing.T) {
 	x.step()
 	require.Len(t, x.broker.take(), 1)
 	x.requireStatus(decider.RegisterIdle, run, events.KindPostSync)
-	require.Equal(t, 4, only[events.OutboxClaimed](x.since(0))[len(only[events.OutboxClaimed](x.since(0)))-1].Attempt)
+	require.Equal(t, 4, enginetest.Only[events.OutboxClaimed](x.since(0))[len(enginetest.Only[events.OutboxClaimed](x.since(0)))-1].Attempt)
 }

@@ -33,7 +33,7 @@ func TestAnAcceptedPublishIsMarked(t *testing.T) {
 	p := x.plan(2)
 	before := x.head()
 	x.broker.script = func(sent) transport.Receipt {
-		require.Equal(t, []string{"OutboxClaimed"}, types(x.since(before)),
+		require.Equal(t, []string{"OutboxClaimed"}, enginetest.Types(x.since(before)),
 			"I-16: the claim is committed before the publish")
 		return transport.Accepted("")
 	}
@@ -41,7 +41,7 @@ func TestAnAcceptedPublishIsMarked(t *testing.T) {
 	require.Equal(t, relay.Report{Materialized: r.Materialized, Claimed: 1, Dispatched: 1}, r)
 	require.Equal(t, []string{p.Run.String() + ".dispatch_sync_run.1"}, idsOf(x.broker.take()))
 	log := x.since(before)
-	require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, types(log))
+	require.Equal(t, []string{"OutboxClaimed", "OutboxDispatched"}, enginetest.Types(log))
 	claimed, marked := log[0].Event.(events.OutboxClaimed), log[1].Event.(events.OutboxDispatched)
 	require.Equal(t, events.OutboxClaimed{N: 1, Token: claimed.Token,
 		ClaimExpiresAt: events.MicrosOf(start.Add(time.Minute)), Attempt: 1, MessageCount: 1}, claimed)
@@ -78,7 +78,7 @@ func TestARefusedPublishBacksOffAndIsParked(t *testing.T) {
 		before := x.head()
 		r := x.step()
 		require.Equal(t, [3]int{1, 1, 0}, [3]int{r.Claimed, r.Released, r.Parked})
-		released := only[events.OutboxReleased](x.since(before))[0]
+		released := enginetest.Only[events.OutboxReleased](x.since(before))[0]
 		require.Equal(t, events.ReleaseRefused, released.Cause)
 		require.True(t, released.Counted)
 		require.False(t, released.MaybePublished)
@@ -114,7 +114,7 @@ func TestAnUnknownPublishGoesOutAgain(t *testing.T) {
 	p := x.plan(1)
 	x.broker.script = always(transport.Unknown(context.DeadlineExceeded))
 	require.Equal(t, 1, x.step().Released)
-	released := only[events.OutboxReleased](x.since(0))[0]
+	released := enginetest.Only[events.OutboxReleased](x.since(0))[0]
 	require.Equal(t, events.ReleasePublishUnknown, released.Cause)
 	require.True(t, released.Counted)
 	require.True(t, released.MaybePublished)
@@ -164,7 +164,7 @@ func TestWhatIsNotOwedIsDroppedNotParked(t *testing.T) {
 	r := x.step()
 	require.Equal(t, [3]int{0, 0, 1}, [3]int{r.Released, r.Parked, r.Dropped})
 	require.Equal(t, []string{"OutboxClaimed", "UnitDispatched", "RunDispatchStarted", "OutboxArmed", "OutboxDropped"},
-		types(x.since(before)))
+		enginetest.Types(x.since(before)))
 	x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
 }
 
@@ -194,7 +194,7 @@ func TestAWakeupThatNobodyNeedsIsDropped(t *testing.T) {
 	r := x.step()
 	require.Equal(t, 1, r.Dropped)
 	log := x.since(before)
-	require.Equal(t, []string{"OutboxClaimed", "OutboxDropped", "OutboxClaimed"}, types(log)[:3])
+	require.Equal(t, []string{"OutboxClaimed", "OutboxDropped", "OutboxClaimed"}, enginetest.Types(log)[:3])
 	require.Equal(t, log[0].Tx, log[1].Tx)
 	require.Equal(t, events.DropNothingOwed, log[1].Event.(events.OutboxDropped).Reason)
 	for _, m := range x.broker.take() {
@@ -219,7 +219,7 @@ func TestAFanOutThatFailsHalfWayIsRepeated(t *testing.T) {
 	x.step()
 	first := x.broker.take()
 	require.Len(t, first, 4, "a fan-out that has begun is finished")
-	released := only[events.OutboxReleased](x.since(0))[0]
+	released := enginetest.Only[events.OutboxReleased](x.since(0))[0]
 	require.True(t, released.MaybePublished)
 	require.True(t, released.Counted)
 	started := x.claim(first[0].notice.Unit)
@@ -266,7 +266,7 @@ func TestAnEmptyExpansionIsDropped(t *testing.T) {
 	x.dispatch(p.Run)
 	x.claim(x.units(p.Run)[0].Unit)
 	x.step()
-	require.Equal(t, events.DropUnitGone, only[events.OutboxDropped](x.since(0))[0].Reason)
+	require.Equal(t, events.DropUnitGone, enginetest.Only[events.OutboxDropped](x.since(0))[0].Reason)
 	x.o.unverified = false
 }
 
@@ -278,7 +278,7 @@ func TestALargeFanOutHasALongerClaim(t *testing.T) {
 	x.dispatch(p.Run)
 	before := x.head()
 	x.step()
-	claimed := only[events.OutboxClaimed](x.since(before))[0]
+	claimed := enginetest.Only[events.OutboxClaimed](x.since(before))[0]
 	require.Equal(t, 201, claimed.MessageCount)
 	require.Equal(t, events.MicrosOf(start.Add(time.Minute+2*5*time.Second)), claimed.ClaimExpiresAt)
 	require.Len(t, x.broker.take(), 202)
@@ -309,8 +309,8 @@ func TestTheTailIsShed(t *testing.T) {
 		require.False(t, seen[id])
 		seen[id] = true
 	}
-	require.Len(t, only[events.OutboxDispatched](x.since(0)), 50)
-	for _, released := range only[events.OutboxReleased](x.since(0)) {
+	require.Len(t, enginetest.Only[events.OutboxDispatched](x.since(0)), 50)
+	for _, released := range enginetest.Only[events.OutboxReleased](x.since(0)) {
 		require.False(t, released.Counted)
 		require.Equal(t, events.ReleaseShed, released.Cause)
 	}
@@ -350,7 +350,7 @@ func TestARefusedMarkIsLoud(t *testing.T) {
 	require.Zero(t, r.Dispatched)
 	require.EqualValues(t, 1, x.e.Tally().RefusedMarks)
 	require.Equal(t, idsOf(x.broker.take()), idsOf(second.take()))
-	require.Len(t, only[events.OutboxDispatched](x.since(0)), 1)
+	require.Len(t, enginetest.Only[events.OutboxDispatched](x.since(0)), 1)
 	x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
 }
 
@@ -393,7 +393,7 @@ func TestSeveralRelaysPublishEachWakeupOnce(t *testing.T) {
 		require.False(t, seen[id], "twice")
 		seen[id] = true
 	}
-	require.Len(t, only[events.OutboxClaimed](a.since(0)), 12)
+	require.Len(t, enginetest.Only[events.OutboxClaimed](a.since(0)), 12)
 }
 
 // O-12, 8.1, I-14, SC-050, SC-057, C-20: a post_sync is marked, committed, and then published once; its outcome comes
@@ -420,7 +420,7 @@ func TestAStoppedRelayGivesBackWhatItHasNotPublished(t *testing.T) {
 	r := x.relay.Step(ctx)
 	require.Equal(t, [3]int{5, 1, 4}, [3]int{r.Claimed, r.Dispatched, r.Released})
 	require.Len(t, x.broker.take(), 1)
-	for _, released := range only[events.OutboxReleased](x.since(0)) {
+	for _, released := range enginetest.Only[events.OutboxReleased](x.since(0)) {
 		require.False(t, released.Counted)
 		require.Equal(t, events.ReleaseShutdown, released.Cause)
 		require.Equal(t, events.MicrosOf(x.clock.Now()), released.AvailableAt, "due at once for the next")
@@ -473,7 +473,7 @@ func TestTheForwarderIsTheOnlyCarrier(t *testing.T) {
 	for _, s := range x.broker.stacks {
 		require.Contains(t, s, "components/forwarder.(*Forwarder).forwardMessage")
 	}
-	require.Equal(t, events.ReleasePublishUnknown, only[events.OutboxReleased](x.since(0))[0].Cause)
+	require.Equal(t, events.ReleasePublishUnknown, enginetest.Only[events.OutboxReleased](x.since(0))[0].Cause)
 	x.requireStatus(decider.RegisterIdle, b.Run, events.KindDispatch)
 }
 

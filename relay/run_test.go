@@ -14,6 +14,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/transport"
 )
@@ -242,8 +243,8 @@ func TestASlowPublishDoesNotHoldUpTheOthers(t *testing.T) {
 		}
 		wait(6*time.Second + time.Millisecond)
 		log := x.since(0)
-		require.Len(t, only[events.OutboxDispatched](log), 20)
-		released := only[events.OutboxReleased](log)
+		require.Len(t, enginetest.Only[events.OutboxDispatched](log), 20)
+		released := enginetest.Only[events.OutboxReleased](log)
 		require.Len(t, released, 1)
 		require.Equal(t, events.ReleasePublishUnknown, released[0].Cause)
 	})
@@ -304,7 +305,7 @@ func TestAPanicInTheRouterIsUnknown(t *testing.T) {
 		p := x.plan(1)
 		synctest.Wait()
 		x.broker.obey(nil)
-		require.Equal(t, events.ReleasePublishUnknown, only[events.OutboxReleased](x.since(0))[0].Cause)
+		require.Equal(t, events.ReleasePublishUnknown, enginetest.Only[events.OutboxReleased](x.since(0))[0].Cause)
 		wait(6 * time.Second)
 		x.requireStatus(decider.RegisterIdle, p.Run, events.KindDispatch)
 	})
