@@ -15,10 +15,14 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrInvalid: the request can never be carried out as it is. Nothing was written.
 	ErrInvalid = errors.New("invalid request")
+	// ErrConflict: what the request is about is not in a state for it. Nothing was written.
+	ErrConflict = decider.ErrConflict
 	// ErrKeyReused: the idempotency key belongs to another request (P-11). Nothing was written.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
 	// ErrLeaseLost: the lease is no longer the caller's. Stop, and write nothing more.
 	ErrLeaseLost = decider.ErrLeaseLost
+	// ErrCancelled: the unit was cancelled by an operator. Where it is returned, ErrLeaseLost is too.
+	ErrCancelled = errors.New("cancelled by an operator")
 	// ErrNotClaimable: the unit is not waiting for a worker.
 	ErrNotClaimable = decider.ErrNotClaimable
 	// ErrTooEarly: the unit waits for its next attempt.
@@ -34,10 +38,10 @@ var (
 
 // RequestError names the field of a request that is wrong, and what to do about it. Nothing was written.
 type RequestError struct {
-	Field   string // as in RunSpec, lower case
+	Field   string // as in the request, lower case: "since", "by.name"
 	Problem string
 	Fix     string
-	Kind    error // ErrInvalid or ErrNotFound
+	Kind    error // ErrInvalid, ErrNotFound or ErrConflict
 }
 
 func (e *RequestError) Error() string {
@@ -53,7 +57,8 @@ func (e *RequestError) Unwrap() error { return e.Kind }
 // PlanTooLargeError says that a request would make more units than a run may hold (P-4). Nothing was written.
 type PlanTooLargeError = decider.PlanTooLargeError
 
-// RunExistsError says that a sync that allows one run at a time has an open one (P-10). Nothing was written.
+// RunExistsError says that a sync that allows one run at a time has an open one (P-10). It is ErrConflict. Nothing was
+// written.
 type RunExistsError struct {
 	Sync string
 	Run  events.RunID
@@ -62,3 +67,5 @@ type RunExistsError struct {
 func (e *RunExistsError) Error() string {
 	return fmt.Sprintf("sync %q has an open run %s and allows one at a time; wait for it to end", e.Sync, e.Run)
 }
+
+func (e *RunExistsError) Unwrap() error { return ErrConflict }

@@ -144,7 +144,8 @@ func (e *Engine) SettleAndClaim(ctx context.Context, l Lease, s Settle, next eve
 }
 
 // Renew moves the end of the lease (U-6), and returns it with its times anew. It writes at most once per third of the
-// lease, however often it is called. ErrLeaseLost: stop, and write nothing more.
+// lease, however often it is called. ErrLeaseLost: stop, and write nothing more; it is ErrCancelled, too, if an operator has
+// cancelled the unit or its run.
 func (e *Engine) Renew(ctx context.Context, l Lease) (Lease, error) {
 	leases := []Lease{l}
 	lost, err := e.RenewAll(ctx, leases)
@@ -155,7 +156,7 @@ func (e *Engine) Renew(ctx context.Context, l Lease) (Lease, error) {
 }
 
 // RenewAll renews the leases of one node that fall due together, in one transaction (HU-3). There is one error per
-// lease: ErrLeaseLost, or nil, and then its times in leases are those in force now, whether or not there was anything to
+// lease: as that of Renew, or nil, and then its times in leases are those in force now, whether or not there was anything to
 // write. An error as a whole, ErrUnavailable or ErrStopped, has changed nothing.
 func (e *Engine) RenewAll(ctx context.Context, leases []Lease) ([]error, error) {
 	var lost []error
@@ -191,7 +192,7 @@ func (t *Tx) renew(l *Lease) (rejected, err error) {
 		return nil, err
 	}
 	if r := results[0].Rejection; r != nil {
-		return r, nil
+		return t.lost(l.Unit.Unit, r)
 	}
 	u, err := t.Unit(l.Unit.Unit)
 	if err != nil {
@@ -263,9 +264,18 @@ func (t *Tx) settle(l Lease, s Settle) (rejected, err error) {
 		return nil, err
 	}
 	if r := results[0].Rejection; r != nil {
-		return r, nil
+		return t.lost(l.Unit.Unit, r)
 	}
 	return nil, nil
+}
+
+// lost says to a worker whose write was refused whether an operator has cancelled its unit.
+func (t *Tx) lost(unit events.UnitID, r *decider.Rejection) (rejected, err error) {
+	u, err := t.Unit(unit)
+	if err != nil || u.Cancelled == "" {
+		return r, err
+	}
+	return fmt.Errorf("%w: %w", ErrCancelled, r), nil
 }
 
 // storable is s in the form in which the log gives it back, so that a view and its rebuild are equal (I-26).

@@ -31,9 +31,6 @@ type RunSpec struct {
 	By            Actor  // zero: the node itself
 }
 
-// Actor is who asks, and why.
-type Actor struct{ Name, Reason string }
-
 // Planned is an accepted request.
 type Planned struct {
 	Job      events.JobID
@@ -82,6 +79,14 @@ type request struct {
 	sources     []string
 	datasets    []Dataset
 	fingerprint string
+	retryOf     events.RunID // zero: it is no retry
+}
+
+func (r request) trigger() events.Trigger {
+	if !r.retryOf.IsZero() {
+		return events.TriggerRetry
+	}
+	return r.spec.trigger()
 }
 
 func (e *Engine) request(spec RunSpec) (request, error) {
@@ -355,24 +360,32 @@ func leftOutReason(err error) string {
 
 // plan decides the request in one transaction: the job first, so that a refusal of any step leaves no job either.
 func (t *Tx) plan(req request, l listing) (Planned, error) {
-	if known, found, err := t.e.keyed(t.View(), req, t.now); err != nil || found {
+	if known, found, err := t.admit(req); err != nil || found {
 		return known, err
-	}
-	if req.sync.OneActiveRun {
-		open, exists, err := t.View().OpenRunOf(req.sync.Name)
-		if err != nil {
-			return Planned{}, err
-		}
-		if exists {
-			return Planned{}, &RunExistsError{Sync: req.sync.Name, Run: open}
-		}
 	}
 	units, err := t.decompose(req, l)
 	if err != nil {
 		return Planned{}, err
 	}
+	return t.accept(req, units, l.leftOut)
+}
+
+// admit answers a request whose key is known, and refuses one whose sync has a run open and allows no second.
+func (t *Tx) admit(req request) (known Planned, found bool, err error) {
+	if known, found, err = t.e.keyed(t.View(), req, t.now); err != nil || found || !req.sync.OneActiveRun {
+		return known, found, err
+	}
+	open, exists, err := t.View().OpenRunOf(req.sync.Name)
+	if err == nil && exists {
+		err = &RunExistsError{Sync: req.sync.Name, Run: open}
+	}
+	return Planned{}, false, err
+}
+
+// accept opens the job and the run with its units.
+func (t *Tx) accept(req request, units []events.UnitPlanned, leftOut []events.LeftOut) (Planned, error) {
 	p := Planned{
-		Job: events.JobID(t.e.mem.newULID(t.now)), Run: events.RunID(t.e.mem.newULID(t.now)), Units: len(units), LeftOut: l.leftOut,
+		Job: events.JobID(t.e.mem.newULID(t.now)), Run: events.RunID(t.e.mem.newULID(t.now)), Units: len(units), LeftOut: leftOut,
 	}
 	t.knowNew(p.Run)
 	if _, err := t.Execute(t.planCommands(req, p, units)...); err != nil {
@@ -396,11 +409,11 @@ func (t *Tx) planCommands(req request, p Planned, units []events.UnitPlanned) []
 	cmds := make([]decider.Command, 0, len(units)+4)
 	cmds = append(cmds,
 		decider.OpenJob{Job: p.Job, Opened: events.JobOpened{
-			Trigger: spec.trigger(), Actor: spec.By.Name, Reason: spec.By.Reason, Sync: spec.Sync, IdempotencyKey: spec.Key,
+			Trigger: req.trigger(), Actor: spec.By.Name, Reason: spec.By.Reason, Sync: spec.Sync, IdempotencyKey: spec.Key,
 			RequestFingerprint: req.fingerprint,
 		}},
 		decider.PlanRun{Run: p.Run, Plan: events.RunPlanned{
-			Job: p.Job, Sync: spec.Sync, TriggeredBy: spec.trigger(), Mode: spec.Mode, Selection: spec.selection(),
+			Job: p.Job, Sync: spec.Sync, TriggeredBy: req.trigger(), RetryOf: req.retryOf, Mode: spec.Mode, Selection: spec.selection(),
 			LeftOut: p.LeftOut, TotalUnits: len(units), Policy: req.sync.policy(t.e.knobs),
 		}})
 	for _, u := range units {

@@ -9,11 +9,13 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// effects are what a commit leaves to be told: a register that is due, one that will be, runs that ended.
+// effects are what a commit leaves to be told: a register that is due, one that will be, runs that ended, a lease that was
+// taken from its worker.
 type effects struct {
-	due   bool
-	later events.Micros // earliest time ahead at which something comes due; 0: none
-	ended []events.RunID
+	due     bool
+	later   events.Micros // earliest time ahead at which something comes due; 0: none
+	ended   []events.RunID
+	revoked bool
 }
 
 func (x *effects) note(after decider.State, now events.Micros) {
@@ -34,11 +36,25 @@ func (x *effects) note(after decider.State, now events.Micros) {
 	}
 }
 
+// revoke notes that an operator has taken a lease from a worker, which may be at work in this process.
+func (x *effects) revoke(before decider.State, e events.Event) {
+	if u, ok := before.(decider.Unit); !ok || u.Status != events.UnitIsRunning {
+		return
+	}
+	switch e := e.(type) {
+	case events.UnitCancelled:
+		x.revoked = true
+	case events.UnitLeaseExpired:
+		x.revoked = x.revoked || e.Cause == events.LeaseReleased
+	}
+}
+
 // signals tell goroutines what a commit has made possible. Nothing waits for them inside a transaction, and nothing is
 // lost if nobody listens: the pass of the reconciler finds it (REC-1).
 type signals struct {
-	nudge chan struct{} // of length 1, so nudges coalesce
-	alarm chan events.Micros
+	nudge   chan struct{} // of length 1, so nudges coalesce
+	alarm   chan events.Micros
+	revoked chan struct{} // of length 1
 
 	stopped func()        // the last word: nobody waits any longer
 	ended   chan struct{} // closed by it
@@ -50,7 +66,8 @@ type signals struct {
 func newSignals() signals {
 	ended := make(chan struct{})
 	return signals{
-		nudge: make(chan struct{}, 1), alarm: make(chan events.Micros, 1), waiters: map[events.RunID][]chan struct{}{},
+		nudge: make(chan struct{}, 1), alarm: make(chan events.Micros, 1), revoked: make(chan struct{}, 1),
+		waiters: map[events.RunID][]chan struct{}{},
 		stopped: sync.OnceFunc(func() { close(ended) }), ended: ended,
 	}
 }
@@ -58,6 +75,12 @@ func newSignals() signals {
 func (s *signals) after(x effects) {
 	if x.due {
 		s.wake()
+	}
+	if x.revoked {
+		select {
+		case s.revoked <- struct{}{}:
+		default: // one is waiting already
+		}
 	}
 	if x.later != 0 {
 		s.wakeAt(x.later)
@@ -126,6 +149,10 @@ func (e *Engine) Nudged() <-chan struct{} { return e.signals.nudge }
 // Alarms delivers the earliest time ahead at which a commit has made something due. It is for the one relay of the
 // process.
 func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
+
+// Revoked delivers after commits in which an operator has taken a lease from its worker: a cancel, or a release. It is for
+// the one heartbeat of the process, so that a worker of this process need not wait for its next renewal to learn it.
+func (e *Engine) Revoked() <-chan struct{} { return e.signals.revoked }
 
 // Wait returns the run when it has ended. It waits for the signal of this process's own commit and polls nothing; a run
 // that another process of a shared store ends is found by CheckWaiters, which the relay calls in every pass. Errors:

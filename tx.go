@@ -180,6 +180,7 @@ func (t *Tx) apply(env events.Envelope, f fold) (fold, error) {
 		t.freed = append(t.freed, run)
 	}
 	t.effects.note(after, t.now)
+	t.effects.revoke(before, env.Event)
 	return fold{state: after, version: env.Version}, nil
 }
 

@@ -39,6 +39,11 @@ type Rejection struct {
 func (r *Rejection) Error() string { return fmt.Sprintf("%s: %v: %s", r.Command, r.Err, r.Reason) }
 func (r *Rejection) Unwrap() error { return r.Err }
 
+// conflict says why a command does not fit the state of its stream.
+func conflict(c Command, reason string) *Rejection {
+	return &Rejection{Command: c.Name(), Reason: reason, Err: ErrConflict}
+}
+
 // What a rejection can be.
 var (
 	// ErrLeaseLost: the lease is no longer the caller's. Stop, and write nothing more.
@@ -49,6 +54,8 @@ var (
 	ErrNotClaimable = errors.New("not claimable")
 	// ErrTooEarly: the unit waits for its next attempt.
 	ErrTooEarly = errors.New("too early")
+	// ErrConflict: what the request is about is not in a state for it.
+	ErrConflict = errors.New("conflict")
 	// ErrInvalid: the request contradicts the state of the stream, so it can never be carried out.
 	ErrInvalid = errors.New("invalid")
 )

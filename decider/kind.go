@@ -43,7 +43,7 @@ var Deliveries = [...]Delivery{
 	{
 		Kind: events.KindPostSync, Mode: events.AtMostOnce, Topic: string(events.KindPostSync), Guarantee: "at most once",
 		Order: events.MarkFirst, Rearm: false,
-		ArmedBy:  "finalize",
+		ArmedBy:  "finalize or cancel",
 		Harmless: "PostSyncStarted is decided once per generation and target",
 	},
 }

@@ -151,21 +151,23 @@ func (w *world) step(c Command) {
 // unitSteps is section 6.1, without what this release does not do.
 var unitSteps = map[events.UnitStatus][]events.UnitStatus{
 	"":                       {events.UnitIsPlanned},
-	events.UnitIsPlanned:     {events.UnitIsDispatching, events.UnitHasFailed},
-	events.UnitIsRetrying:    {events.UnitIsDispatching},
-	events.UnitIsDispatching: {events.UnitIsDispatching, events.UnitIsRunning, events.UnitHasFailed},
-	events.UnitIsRunning:     {events.UnitIsRunning, events.UnitHasSucceeded, events.UnitHasFailed, events.UnitIsRetrying},
+	events.UnitIsPlanned:     {events.UnitIsDispatching, events.UnitHasFailed, events.UnitIsCancelled},
+	events.UnitIsRetrying:    {events.UnitIsDispatching, events.UnitIsCancelled},
+	events.UnitIsDispatching: {events.UnitIsDispatching, events.UnitIsRunning, events.UnitHasFailed, events.UnitIsCancelled},
+	events.UnitIsRunning: {
+		events.UnitIsRunning, events.UnitHasSucceeded, events.UnitHasFailed, events.UnitIsRetrying, events.UnitIsCancelled,
+	},
 }
 
-// registerSteps is section 6.3, without redrive, resolve and park by an operator.
+// registerSteps is section 6.3.
 var registerSteps = map[RegisterStatus][]RegisterStatus{
 	"":                 {RegisterPending},
 	RegisterIdle:       {RegisterPending},
-	RegisterPending:    {RegisterPending, RegisterClaimed, RegisterParked}, // parked behind its release, in one transaction
+	RegisterPending:    {RegisterPending, RegisterClaimed, RegisterParked}, // parked behind its release, or by an operator
 	RegisterClaimed:    {RegisterClaimed, RegisterPending, RegisterIdle, RegisterMarked},
 	RegisterMarked:     {RegisterMarked, RegisterIdle, RegisterUnresolved},
 	RegisterParked:     {RegisterPending},
-	RegisterUnresolved: {},
+	RegisterUnresolved: {RegisterUnresolved, RegisterIdle},
 }
 
 // requireAllowed: I-2 to I-4, I-6, I-11, I-13. A step is in the tables of section 6, and terminal is final.
@@ -310,7 +312,7 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return pick(w, f.Name, w.now, w.now.Add(5*second), w.now.Add(minute), w.now.Add(hour))
 	}
 	switch f.Type {
-	case reflect.TypeFor[events.RunID]():
+	case reflect.TypeFor[events.RunID](), reflect.TypeFor[[16]byte](): // the owner of a register
 		return reflect.ValueOf(theRun)
 	case reflect.TypeFor[events.UnitID]():
 		return reflect.ValueOf(theUnit)
@@ -337,6 +339,10 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return pick(w, f.Name, "", "", events.DropNothingOwed)
 	case reflect.TypeFor[events.ArmCause]():
 		return reflect.ValueOf(events.ArmMaterialized)
+	case reflect.TypeFor[events.Resolution]():
+		return pick(w, f.Name, events.ResolvedDelivered, events.ResolvedLost)
+	case reflect.TypeFor[events.CancelReason]():
+		return pick(w, f.Name, events.CancelledWithRun, events.CancelledAlone, events.CancelledWithReference)
 	case reflect.TypeFor[events.Outcome]():
 		return pick(w, f.Name, events.Accepted, events.Refused, events.Unknown)
 	case reflect.TypeFor[events.Category]():

@@ -1,10 +1,6 @@
 package decider
 
-import (
-	"slices"
-
-	"github.com/towline-dev/towline/events"
-)
+import "github.com/towline-dev/towline/events"
 
 // RecordOutcome notes what is known of the publish of a marked wakeup, once per target (O-12). A second word on the
 // same target changes nothing: it is the caller's to count and log.
@@ -26,7 +22,7 @@ func (c RecordOutcome) decide(s State) ([]events.Event, *Rejection) {
 	if r.Status != RegisterMarked || r.Closed != c.N {
 		return nil, nil
 	}
-	if _, known := r.Outcome(c.Target); known || slices.Contains(r.Resolved, c.Target) {
+	if _, known := r.Outcome(c.Target); known || r.resolved(c.Target) {
 		return nil, nil
 	}
 	return []events.Event{events.OutboxOutcome{N: c.N, Target: c.Target, Outcome: c.Outcome, Cause: c.Cause}}, nil

@@ -25,6 +25,12 @@ func React(e events.Envelope, after State, f Facts) []Command {
 	case events.UnitFailed:
 		u := after.(Unit)
 		return finalizeIfDone(cascade(u, f), u.Plan.Run, e.At, f)
+	case events.UnitCancelled:
+		if event.Reason == events.CancelledWithRun {
+			return nil // its run ends in this transaction: there is nothing to finalize (U-15)
+		}
+		u := after.(Unit)
+		return finalizeIfDone(cascadeCancel(u, f), u.Plan.Run, e.At, f)
 	case events.UnitRetryScheduled:
 		run := after.(Unit).Plan.Run
 		return []Command{ArmWakeup{
@@ -32,17 +38,21 @@ func React(e events.Envelope, after State, f Facts) []Command {
 		}}
 	case events.OutboxDropped:
 		return armLater(after.(Register), f)
-	case events.RunFinalized:
-		r := after.(Run)
-		cmds := []Command{CloseJob{Job: r.Plan.Job, Status: event.Status, Counts: event.Counts}}
-		if event.PostSyncOwed {
-			cmds = append(cmds, ArmWakeup{
-				Owner: r.ID, Kind: events.KindPostSync, Mode: r.Plan.Policy.PostSync, At: e.At, Cause: events.ArmFinalized,
-			})
-		}
-		return cmds
+	case events.RunFinalized, events.RunCancelled:
+		return endRun(after.(Run), e.At)
 	}
 	return nil
+}
+
+// endRun is what both ends of a run have in common: its job closes, and post_sync is armed if it is owed.
+func endRun(r Run, at events.Micros) []Command {
+	cmds := []Command{CloseJob{Job: r.Plan.Job, Status: r.Status, Counts: r.Counts}}
+	if r.PostSyncOwed {
+		cmds = append(cmds, ArmWakeup{
+			Owner: r.ID, Kind: events.KindPostSync, Mode: r.Plan.Policy.PostSync, At: at, Cause: events.ArmFinalized,
+		})
+	}
+	return cmds
 }
 
 // armLater keeps the time of a retry that lies ahead, when the early wakeup that stood for it too is dropped (O-8, HD-6).
@@ -65,6 +75,18 @@ func cascade(u Unit, f Facts) []Command {
 	var cmds []Command
 	for _, id := range f.WaitingFor(u.Plan.Run, u.Plan.Source) {
 		cmds = append(cmds, FailReference{Unit: id, RunOpen: true, Reference: u.ID})
+	}
+	return cmds
+}
+
+// cascadeCancel cancels what waits for a cancelled reference unit (U-15).
+func cascadeCancel(u Unit, f Facts) []Command {
+	if u.Plan.Tier != events.TierReference {
+		return nil
+	}
+	var cmds []Command
+	for _, id := range f.WaitingFor(u.Plan.Run, u.Plan.Source) {
+		cmds = append(cmds, CancelUnit{Unit: id, RunOpen: true, Reason: events.CancelledWithReference})
 	}
 	return cmds
 }

@@ -91,6 +91,45 @@ func TestTheEndOfARunClosesItsJob(t *testing.T) {
 	require.Equal(t, []Command{CloseJob{Job: theJob, Status: events.RunFailed}}, reaction(facts{}, events.RunStream(theRun), failed...))
 }
 
+// U-15, SC-157, SC-280: a cancelled reference unit takes what waits for it, and the last cancelled unit wakes the finalizer.
+func TestACancelledReferenceCancelsWhatWaitsForIt(t *testing.T) {
+	reference := thePlan
+	reference.Tier = events.TierReference
+	cancelled := at(second, events.UnitCancelled{Reason: events.CancelledAlone})
+	hs := []happening{at(-minute, reference), cancelled}
+	a, b := events.UnitID{1}, events.UnitID{2}
+	f := facts{open: 2, waiting: map[string][]events.UnitID{"team": {a, b}, "other": {{3}}}}
+	require.Equal(t, []Command{
+		CancelUnit{Unit: a, RunOpen: true, Reason: events.CancelledWithReference},
+		CancelUnit{Unit: b, RunOpen: true, Reason: events.CancelledWithReference},
+	}, reaction(f, events.UnitStream(theUnit), hs...))
+
+	work := []happening{at(-minute, thePlan), cancelled}
+	require.Empty(t, reaction(f, events.UnitStream(theUnit), work...), "a work item takes nobody with it")
+	require.Equal(t, []Command{armFinalize(second)}, reaction(facts{}, events.UnitStream(theUnit), work...))
+	along := []happening{at(-minute, thePlan), at(second, events.UnitCancelled{Reason: events.CancelledWithReference})}
+	require.Equal(t, []Command{armFinalize(second)}, reaction(facts{}, events.UnitStream(theUnit), along...))
+}
+
+// U-15: a unit that is cancelled with its run wakes nobody and cancels nobody: its run ends in the same transaction.
+func TestAUnitCancelledWithItsRunWakesNobody(t *testing.T) {
+	reference := thePlan
+	reference.Tier = events.TierReference
+	hs := []happening{at(-minute, reference), at(second, events.UnitCancelled{Reason: events.CancelledWithRun})}
+	f := facts{waiting: map[string][]events.UnitID{"team": {{1}}}}
+	require.Empty(t, reaction(f, events.UnitStream(theUnit), hs...))
+}
+
+// I-8, SC-277: the cancel of a run closes its job, and arms post_sync exactly if it is owed.
+func TestTheCancelOfARunClosesItsJob(t *testing.T) {
+	closeJob := CloseJob{Job: theJob, Status: events.RunIsCancelled, Counts: counts(2, 1, 0, 1)}
+	armPost := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: t0, Cause: events.ArmFinalized}
+	hs := []happening{at(-hour, plannedRun(2)), at(0, events.RunCancelled{Actor: "ada", Reason: "x", Counts: counts(2, 1, 0, 1), PostSyncOwed: true})}
+	require.Equal(t, []Command{closeJob, armPost}, reaction(facts{}, events.RunStream(theRun), hs...))
+	hs[1] = at(0, events.RunCancelled{Actor: "ada", Reason: "x", Counts: counts(2, 1, 0, 1)})
+	require.Equal(t, []Command{closeJob}, reaction(facts{}, events.RunStream(theRun), hs...))
+}
+
 // U-19, R-10: what only records something, or is a step of a register, has no consequence.
 func TestMostEventsHaveNoConsequence(t *testing.T) {
 	for _, hs := range [][]happening{

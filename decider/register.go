@@ -15,6 +15,9 @@ import (
 //	        Armed(n+1) │     ▼ Parked(n)
 //	                  parked(n)
 //
+// An operator parks what is pending, redrives what is parked, which arms n+1, and resolves what is unresolved, which
+// closes it.
+//
 // At most two wakeups are open: the current n, and n+1 that waits while a broker may know n (O-6). They close in order.
 type Register struct {
 	Owner  [16]byte
@@ -37,7 +40,7 @@ type Register struct {
 
 	Targets  int             // how many outcomes the mark of a mark_first number calls for
 	Outcomes []TargetOutcome // of it, in order
-	Resolved []string        // targets of it that an operator resolved
+	Resolved []Resolution    // of it, by an operator, in order
 
 	LastCause        string
 	LastText         string
@@ -76,6 +79,14 @@ type TargetOutcome struct {
 	Cause   string         `json:"cause,omitzero"`
 }
 
+// Resolution is an operator's word on a publish of which nobody knew (O-17).
+type Resolution struct {
+	Target  string            `json:"target"`
+	Outcome events.Resolution `json:"outcome"`
+	Actor   string            `json:"actor"`
+	Reason  string            `json:"reason"`
+}
+
 // Closer says in whose memory the messages of closed numbers are: those up to Through, behind the entry before it.
 type Closer struct {
 	Through int           `json:"through"`
@@ -106,6 +117,10 @@ func (r Register) Outcome(target string) (TargetOutcome, bool) {
 		}
 	}
 	return TargetOutcome{}, false
+}
+
+func (r Register) resolved(target string) bool {
+	return slices.ContainsFunc(r.Resolved, func(x Resolution) bool { return x.Target == target })
 }
 
 // Announce is the number that an arm would leave open (K-1): the current one while no broker can know it, the waiting
@@ -174,7 +189,7 @@ func (r Register) evolve(env events.Envelope) Register {
 		r.LastCause = e.Cause
 		r = r.outcomesSettled()
 	case events.OutboxResolved:
-		r.Resolved = append(r.Resolved[:len(r.Resolved):len(r.Resolved)], e.Target)
+		r.Resolved = append(r.Resolved[:len(r.Resolved):len(r.Resolved)], Resolution{e.Target, e.Outcome, e.Actor, e.Reason})
 		r = r.outcomesSettled()
 	}
 	return r
@@ -257,7 +272,7 @@ func (r Register) outcomesSettled() Register {
 	}
 	r.Status, r.Claim = RegisterIdle, Claim{}
 	for _, o := range r.Outcomes {
-		if o.Outcome == events.Unknown && !slices.Contains(r.Resolved, o.Target) {
+		if o.Outcome == events.Unknown && !r.resolved(o.Target) {
 			r.Status = RegisterUnresolved
 		}
 	}

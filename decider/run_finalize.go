@@ -22,9 +22,12 @@ func (c FinalizeRun) decide(s State) ([]events.Event, *Rejection) {
 	}
 	status, reason := Aggregate(n)
 	return []events.Event{events.RunFinalized{
-		Status: status, Reason: reason, Counts: n, PostSyncOwed: n.Succeeded > 0 && len(r.Plan.Policy.Targets) > 0,
+		Status: status, Reason: reason, Counts: n, PostSyncOwed: r.owesPost(n),
 	}}, nil
 }
+
+// owesPost is R-9: somebody must be told of a success, if there is one and a target to tell.
+func (r Run) owesPost(n events.Counts) bool { return n.Succeeded > 0 && len(r.Plan.Policy.Targets) > 0 }
 
 // Aggregate is the status of a run whose units have ended.
 func Aggregate(n events.Counts) (events.RunStatus, string) {

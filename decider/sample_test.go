@@ -45,6 +45,8 @@ func samples() []sample {
 	opened := []happening{at(0, events.JobOpened{Sync: "work"})}
 	up := []happening{at(0, events.NodeStarted{Host: "box"})}
 	done := counts(1, 1, 0, 0)
+	unresolved := and(markedFor(), at(minute, events.OutboxOutcome{N: 1, Target: "a", Outcome: events.Unknown}),
+		at(minute, events.OutboxOutcome{N: 1, Target: "b", Outcome: events.Unknown}))
 	return []sample{
 		{nil, OpenJob{Job: theJob, Opened: events.JobOpened{Sync: "work"}}},
 		{opened, LinkJob{Job: theJob, Run: theRun}},
@@ -54,6 +56,7 @@ func samples() []sample {
 		{nil, PlanRun{Run: theRun, Plan: plannedRun(0)}},
 		{endedRun()[:1], StartRun{Run: theRun}},
 		{endedRun()[:1], FinalizeRun{Run: theRun, Counts: done}},
+		{endedRun()[:1], cancelRun(done)},
 		{endedRun(), start("activity")},
 		{endedRun(started("activity")), CompletePost{Run: theRun, Target: "activity", Result: "ok"}},
 		{endedRun(started("activity")), FailPost{Run: theRun, Target: "activity", Category: events.SinkError}},
@@ -74,6 +77,11 @@ func samples() []sample {
 		{running(), expire(lease)},
 		{running(), expire(lease, Linear(1, minute))},
 		{[]happening{at(0, thePlan)}, FailReference{Unit: theUnit, RunOpen: true, Reference: theReference}},
+		{dispatching()[:1], cancelUnit(events.CancelledWithRun)},
+		{dispatching()[:1], cancelUnit(events.CancelledWithReference)},
+		{running(), cancelUnit(events.CancelledAlone)},
+		{running(), releaseUnit(second)},
+		{running(), releaseUnit(second, Linear(1, minute))},
 
 		{nil, arm(0)},
 		{nil, first},
@@ -90,6 +98,9 @@ func samples() []sample {
 		{claimedRegister(), ending(minute, events.ReleaseClaimExpired, false)},
 		{claimedRegister(), ending(second, events.ReleaseIncarnationGone, true)},
 		{markedFor(), record("a", events.Unknown, events.OutcomeRelayDied)},
+		{claimedRegister()[:1], park()},
+		{parked, redrive(second)},
+		{unresolved, resolve("a", events.ResolvedLost)},
 
 		{nil, StartNode{Node: nodeA, Started: events.NodeStarted{Host: "box"}}},
 		{up, RecoverNode{Node: nodeA}},
@@ -142,7 +153,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"open_job", "link_job", "close_job", "plan_run", "start_run", "finalize_run", "start_post", "complete_post", "fail_post",
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
-		"record_outcome", "start_node", "recover_node", "stop_node",
+		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node", "stop_node",
 	}, names)
 }
 

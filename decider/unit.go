@@ -15,6 +15,7 @@ import (
 //	                  │      ┌──────────────┘  (never_started)        │
 //	                  │   retrying ◄────────────RetryScheduled────────┘
 //	                  └──Failed──► failed (reference_failed)
+//	any open state ──Cancelled──► cancelled
 //
 // UnitLeaseExpired stands before the Failed or RetryScheduled that it leads to. UnitLateResult changes nothing but
 // the list of attempts that have one. Anything not drawn is forbidden (U-18).
@@ -46,6 +47,7 @@ type Unit struct {
 	Category  events.Category
 	Text      string
 	By        events.Settler
+	Cancelled events.CancelReason // why it was cancelled; empty: it was not
 	Result    events.Result
 	Duration  events.Span
 	SettledAt events.Micros
@@ -161,7 +163,7 @@ func (u Unit) evolve(env events.Envelope) Unit {
 		u = u.retried(env.At, e)
 	case events.UnitCancelled:
 		u = u.settled(env.At, events.UnitIsCancelled, "", "")
-		u.By = events.ByOperator
+		u.By, u.Cancelled = events.ByOperator, e.Reason
 	case events.UnitLateResult:
 		u.Late = append(u.Late[:len(u.Late):len(u.Late)], e.Attempt)
 	}

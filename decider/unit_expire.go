@@ -21,25 +21,35 @@ func (c ExpireLease) decide(s State) ([]events.Event, *Rejection) {
 	if u.Status != events.UnitIsRunning || !c.RunOpen || u.LeaseLive(c.At, c.NodeGone) {
 		return nil, nil
 	}
-	expired := events.UnitLeaseExpired{
+	cause := c.cause(u)
+	text := "no settle before the lease ended (" + string(cause) + ")"
+	return u.lost(u.expired(cause), c.At, c.Policies, events.ByReconciler, text), nil
+}
+
+// expired is the end of the lease that the unit has.
+func (u Unit) expired(cause events.ExpiryCause) events.UnitLeaseExpired {
+	return events.UnitLeaseExpired{
 		Attempt: u.Attempt, LeaseExpiresAt: u.Lease.ExpiresAt, LastRenewedAt: u.LastRenewedAt, LeaseNode: u.Lease.Node,
-		Cause: c.cause(u),
+		Cause: cause,
 	}
-	policy, eligible := PolicyFor(c.Policies, u.Plan, events.ExpiredLease)
+}
+
+// lost decides what becomes of a unit whose worker is lost: the next attempt if a policy allows one, else its end (RW-4).
+func (u Unit) lost(expired events.UnitLeaseExpired, at events.Micros, policies []events.RetryPolicy, by events.Settler, text string) []events.Event {
+	policy, eligible := PolicyFor(policies, u.Plan, events.ExpiredLease)
 	if eligible && u.ExpiredLeaseRetries < policy.MaxRetries {
 		return []events.Event{expired, events.UnitRetryScheduled{
-			Attempt: u.Attempt, Cause: events.ExpiredLease, AvailableAt: c.At.Add(policy.Backoff),
+			Attempt: u.Attempt, Cause: events.ExpiredLease, AvailableAt: at.Add(policy.Backoff),
 			ExpiredLeaseRetries: u.ExpiredLeaseRetries + 1,
-		}}, nil
+		}}
 	}
 	category := events.WorkerLost
 	if eligible {
 		category = events.WorkerLostExhausted
 	}
 	return []events.Event{expired, events.UnitFailed{
-		Attempt: u.Attempt, Category: category, By: events.ByReconciler, Retries: u.Retries(),
-		Text: "no settle before the lease ended (" + string(expired.Cause) + ")",
-	}}, nil
+		Attempt: u.Attempt, Category: category, By: by, Retries: u.Retries(), Text: text,
+	}}
 }
 
 func (c ExpireLease) cause(u Unit) events.ExpiryCause {

@@ -105,7 +105,7 @@ func TestTheUnitKeepsWhatItsEventsSay(t *testing.T) {
 	require.Equal(t, bad, givenUnit(and(hs, at(150*second, events.UnitFailed{
 		Attempt: 2, Token: tokenB, Category: events.Auth, Text: "refused", By: events.ByWorker, Result: result,
 	}))...))
-	cancelled.Status, cancelled.By = events.UnitIsCancelled, events.ByOperator
+	cancelled.Status, cancelled.By, cancelled.Cancelled = events.UnitIsCancelled, events.ByOperator, events.CancelledAlone
 	require.Equal(t, cancelled, givenUnit(and(hs, at(150*second, events.UnitCancelled{Actor: "ada", Reason: "unit_cancelled"}))...))
 }
 

@@ -75,6 +75,7 @@ type (
 		LastRenewedAt  Micros      `json:"last_renewed_at,omitzero"`
 		Cause          ExpiryCause `json:"cause"`
 		LeaseNode      NodeID      `json:"lease_node,omitzero"`
+		Reason         string      `json:"reason,omitzero"` // what the operator said who released it (X-8)
 	}
 
 	// UnitFailed ends a unit badly (U-8, U-12, U-13, U-14).
@@ -107,8 +108,9 @@ type (
 
 	// UnitCancelled ends a unit by an operator, or by the cascade of one (U-15).
 	UnitCancelled struct {
-		Actor  string `json:"actor,omitzero"`
-		Reason string `json:"reason"` // run_cancelled, unit_cancelled, reference_cancelled
+		Actor  string       `json:"actor,omitzero"`
+		Reason CancelReason `json:"reason"`
+		Text   string       `json:"text,omitzero"` // what the operator said; of unit_cancelled, for RunCancelled has its own
 	}
 
 	// UnitLateResult records a settle that came too late, once per attempt. It changes nothing (U-19).

@@ -159,6 +159,15 @@ const (
 	LeaseReleased        ExpiryCause = "released"
 )
 
+// CancelReason says for whose sake a unit was cancelled (U-15).
+type CancelReason string
+
+const (
+	CancelledWithRun       CancelReason = "run_cancelled"
+	CancelledAlone         CancelReason = "unit_cancelled"
+	CancelledWithReference CancelReason = "reference_cancelled" // of its source, for which it waited
+)
+
 // LateReason says why a late settle was refused (U-19).
 type LateReason string
 

@@ -3,11 +3,13 @@ package handlers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/provider"
 )
 
 // heartbeat renews the leases of all running units of a process. Each is renewed every third of its lease; those that
@@ -96,8 +98,10 @@ func (b *heartbeat) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-b.wake:
+		case <-b.e.Revoked():
+			b.renew(ctx, b.takeAll)
 		case <-timer.C:
-			b.renewDue(ctx)
+			b.renew(ctx, b.takeDue)
 		}
 		timer.Reset(b.untilNext())
 	}
@@ -116,10 +120,10 @@ func (b *heartbeat) untilNext() time.Duration {
 	return max(next, 0)
 }
 
-// renewDue renews everything that is due, in one transaction. If the store cannot answer, the next tick tries again;
-// until then the leases run on.
-func (b *heartbeat) renewDue(ctx context.Context) {
-	due, leases := b.takeDue()
+// renew renews what take says, in one transaction. If the store cannot answer, the next tick tries again; until then the
+// leases run on.
+func (b *heartbeat) renew(ctx context.Context, take func() ([]*held, []towline.Lease)) {
+	due, leases := take()
 	if len(due) == 0 {
 		return
 	}
@@ -132,11 +136,30 @@ func (b *heartbeat) renewDue(ctx context.Context) {
 	for i, h := range due {
 		if lost[i] != nil {
 			b.drop(h)
-			h.cancel(lost[i])
+			h.cancel(causeOf(lost[i]))
 			continue
 		}
 		h.ends.Reset(time.Until(asked.Add(leases[i].ExpiresIn)))
 	}
+}
+
+// causeOf is what a provider reads of a lost lease.
+func causeOf(lost error) error {
+	if errors.Is(lost, towline.ErrCancelled) {
+		return fmt.Errorf("%w: %w", provider.ErrCancelled, lost)
+	}
+	return lost
+}
+
+// takeAll are all leases, for an operator has taken one of them. Asking early costs no event, and moves no renewal: one
+// that was put off by every such question would never come.
+func (b *heartbeat) takeAll() (all []*held, leases []towline.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, h := range b.held {
+		all, leases = append(all, h), append(leases, h.lease)
+	}
+	return all, leases
 }
 
 func (b *heartbeat) takeDue() (due []*held, leases []towline.Lease) {

@@ -41,8 +41,8 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 	return nil
 }
 
-// work runs the provider under the lease and says how the attempt ended; nil leaves it to recovery (N-6). No transaction
-// is open meanwhile (L-10).
+// work runs the provider under the lease and says how the attempt ended; nil: there is nothing to settle, because it is
+// left to recovery (N-6) or was cancelled. No transaction is open meanwhile (L-10).
 func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 	ctx, release := h.beat.hold(h.life, l, asked)
 	defer release()
@@ -61,15 +61,15 @@ func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 	u := unitOf(l)
 	writer, err := ports.Sink.Open(ctx, u.Scope())
 	if err != nil {
-		return h.failed(ctx, ports.Sink, nil, sinkError(err))
+		return h.failed(ctx, l, ports.Sink, nil, sinkError(err))
 	}
 	result, err := h.sync(ctx, ports.Provider, u, writer, obey(l))
 	if errors.Is(err, errDeaf) {
-		return h.failed(ctx, ports.Sink, nil, err) // its writer is still in other hands
+		return h.failed(ctx, l, ports.Sink, nil, err) // its writer is still in other hands
 	}
 	defer h.abort(writer, u)
 	if err != nil {
-		return h.failed(ctx, ports.Sink, writer, err)
+		return h.failed(ctx, l, ports.Sink, writer, err)
 	}
 	if result.Rows == 0 {
 		result.Rows = writer.Rows()
@@ -82,7 +82,7 @@ func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
 		err = commit(ctx, writer)
 	}
 	if err != nil {
-		return h.failed(ctx, ports.Sink, writer, err)
+		return h.failed(ctx, l, ports.Sink, writer, err)
 	}
 	return towline.Completed{Result: result}
 }
@@ -109,12 +109,16 @@ func commit(ctx context.Context, w sink.Writer) error {
 
 // failed says how an attempt that brought an error ends. What our own stop ended is handed back, if its sink would
 // refuse a late write and has taken nothing of this attempt, or if the provider says that it stopped cleanly (U-16);
-// else it is left to recovery, which alone knows whether the unit may be tried again (N-6).
-func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer, err error) towline.Settle {
+// else it is left to recovery, which alone knows whether the unit may be tried again (N-6). What an operator has cancelled
+// offers nothing: it was told in time, and a result that nobody asks for need not be refused.
+func (h *Handlers) failed(ctx context.Context, l towline.Lease, opener sink.Opener, w sink.Writer, err error) towline.Settle {
 	cause := context.Cause(ctx)
 	stopping := errors.Is(cause, provider.ErrStopping)
 	untouched := w == nil || !w.Committed()
 	switch {
+	case errors.Is(cause, provider.ErrCancelled):
+		h.logger.Info("unit cancelled, its worker has stopped", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt)
+		return nil
 	case errors.Is(cause, errLifetime): // also of a provider that calls every end of its context a stop
 		return towline.Failed{Category: events.Timeout, Text: errLifetime.Error()}
 	case errors.Is(err, sink.ErrFenced) && untouched: // by another run; if the lease is lost, the log refuses this too
@@ -124,6 +128,7 @@ func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer
 	case stopping && untouched && fenced(opener):
 		return towline.HandedBack{Reason: "the process was stopped"}
 	case stopping:
+		h.logger.Info("stopped in the middle, left to recovery", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt)
 		return nil
 	}
 	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error()}
@@ -140,7 +145,6 @@ func fenced(o sink.Opener) bool {
 func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle) {
 	if s == nil {
 		h.slots.leave()
-		h.logger.Info("stopped in the middle, left to recovery", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt)
 		return
 	}
 	var next *ticket

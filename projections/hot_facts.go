@@ -17,6 +17,29 @@ func (h *Hot) OpenUnits(run events.RunID) int {
 	return 0
 }
 
+// OpenUnitIDs lists the units of a run that have not ended, by ordinal: reference units and work items in the order of the
+// plan, as they are cancelled with their run.
+func (h *Hot) OpenUnitIDs(run events.RunID) []events.UnitID {
+	r, ok := h.runs[run]
+	if !ok {
+		return nil
+	}
+	open := make([]*hotUnit, 0, r.open)
+	for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
+		for _, u := range tier {
+			if !u.status.Terminal() {
+				open = append(open, u)
+			}
+		}
+	}
+	slices.SortFunc(open, func(a, b *hotUnit) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	ids := make([]events.UnitID, len(open))
+	for i, u := range open {
+		ids[i] = u.id
+	}
+	return ids
+}
+
 // Counts says how the ended units of an open run ended.
 func (h *Hot) Counts(run events.RunID) events.Counts {
 	if r, ok := h.runs[run]; ok {

@@ -9,7 +9,7 @@ import (
 type outbox struct{}
 
 func (outbox) Name() string    { return "outbox" }
-func (outbox) Revision() int   { return 1 }
+func (outbox) Revision() int   { return 2 }
 func (outbox) Tables() []Table { return []Table{{"outbox", "owner, kind"}} }
 
 func (outbox) Schema() []string {
@@ -60,6 +60,11 @@ CREATE TABLE outbox (
 
 // held are the registers that wait for a person or for an outcome.
 var held = oneOf("status", decider.RegisterMarked, decider.RegisterParked, decider.RegisterUnresolved)
+
+// over is a parked register o to which nothing is owed any more: its run has ended (O-15). A post_sync is owed behind the
+// end, and a message has no run.
+const over = `(o.status = 'parked' AND o.kind <> 'post_sync'
+  AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = o.owner AND r.completed_at IS NOT NULL))`
 
 func (outbox) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
 	if r, ok := after.(decider.Register); ok {

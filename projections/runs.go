@@ -17,7 +17,7 @@ import (
 type runs struct{}
 
 func (runs) Name() string    { return "runs" }
-func (runs) Revision() int   { return 2 }
+func (runs) Revision() int   { return 3 }
 func (runs) Tables() []Table { return []Table{{"runs", "run_id"}} }
 
 func (runs) Schema() []string {
@@ -49,6 +49,7 @@ CREATE TABLE runs (
   CHECK (completed_at IS NULL OR succeeded_units + failed_units + cancelled_units = total_units)
 ) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX runs_open ON runs (run_id) WHERE completed_at IS NULL`,
+		`CREATE INDEX runs_retry ON runs (retry_of, run_id) WHERE retry_of IS NOT NULL`,
 		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND post_sync_armed = 0`,
 		`CREATE VIEW runs_view AS SELECT ` + ulidText("run_id") + ` AS run_id, ` + ulidText("job_id") + ` AS job_id,
   sync, triggered_by, mode, selection, ` + ulidText("retry_of") + ` AS retry_of, left_out, status, reason,

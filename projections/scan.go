@@ -204,10 +204,11 @@ func (v View) Unannounced(after events.RunID, limit int) ([]events.RunID, error)
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 }
 
-// Held counts registers that wait for a person: parked ones, and marked ones of which an outcome is unknown (REC-12).
+// Held counts registers that wait for a person: parked ones of which something is owed, and marked ones of which an
+// outcome is unknown (REC-12).
 func (v View) Held() (n int, err error) {
 	err = v.tx.Query(func(r store.Row) error { return r.Scan(&n) },
-		`SELECT count(*) FROM outbox WHERE `+held+` AND status <> 'marked'`)
+		`SELECT count(*) FROM outbox o WHERE `+held+` AND o.status <> 'marked' AND NOT `+over)
 	return n, err
 }
 

@@ -96,6 +96,11 @@ func (v View) OpenRunOf(sync string) (events.RunID, bool, error) {
 	return id, found, err
 }
 
+// RetriesOf lists the runs that retry a run, oldest first, at most limit of them (X-6).
+func (v View) RetriesOf(run events.RunID, limit int) ([]SyncRun, error) {
+	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.retry_of = $1 ORDER BY r.run_id LIMIT $2`, run[:], limit)
+}
+
 func (v View) runs(query string, args ...any) ([]SyncRun, error) {
 	var out []SyncRun
 	err := v.tx.Query(func(r store.Row) error {
@@ -173,42 +178,43 @@ func scanRun(r store.Row) (SyncRun, error) {
 
 // SyncRunUnit is one unit (spec 4.2).
 type SyncRunUnit struct {
-	Unit                events.UnitID     `json:"unit_id"`
-	Alias               string            `json:"alias"`
-	Run                 events.RunID      `json:"run_id"`
-	Ordinal             int               `json:"ordinal"`
-	Source              string            `json:"source"`
-	Provider            string            `json:"provider"`
-	Dataset             string            `json:"dataset"`
-	Members             []string          `json:"members"`
-	Tier                events.Tier       `json:"tier"`
-	Cost                events.Cost       `json:"cost_class"`
-	Mode                events.Mode       `json:"mode"`
-	Window              events.Window     `json:"window"`
-	Surfaces            []string          `json:"surfaces"`
-	Fingerprint         string            `json:"fingerprint,omitzero"`
-	Status              events.UnitStatus `json:"status"`
-	Dispatch            int               `json:"dispatch"`
-	Attempt             int               `json:"attempt"`
-	Claimed             events.Position   `json:"claimed_position,omitzero"` // the fence is the epoch and this
-	FirstDispatchedAt   time.Time         `json:"first_dispatched_at,omitzero"`
-	LastDispatchedAt    time.Time         `json:"last_dispatched_at,omitzero"`
-	AvailableAt         time.Time         `json:"available_at,omitzero"`
-	LeaseExpiresAt      time.Time         `json:"lease_expires_at,omitzero"`
-	LeaseNode           events.NodeID     `json:"lease_node,omitzero"`
-	Worker              string            `json:"worker,omitzero"`
-	ClaimedAt           time.Time         `json:"claimed_at,omitzero"`
-	ExpiredLeaseRetries int               `json:"expired_lease_retries,omitzero"`
-	RateLimitDeferrals  int               `json:"rate_limit_deferrals,omitzero"`
-	RateLimitFirstAt    time.Time         `json:"rate_limit_first_at,omitzero"`
-	HandBacks           int               `json:"hand_backs,omitzero"`
-	ErrorCategory       events.Category   `json:"error_category,omitzero"`
-	ErrorText           string            `json:"error_text,omitzero"`
-	LateResults         int               `json:"late_results,omitzero"`
-	Result              events.Result     `json:"result,omitzero"`
-	Duration            time.Duration     `json:"duration_ns,omitzero"`
-	PlannedAt           time.Time         `json:"planned_at"`
-	SettledAt           time.Time         `json:"settled_at,omitzero"`
+	Unit                events.UnitID       `json:"unit_id"`
+	Alias               string              `json:"alias"`
+	Run                 events.RunID        `json:"run_id"`
+	Ordinal             int                 `json:"ordinal"`
+	Source              string              `json:"source"`
+	Provider            string              `json:"provider"`
+	Dataset             string              `json:"dataset"`
+	Members             []string            `json:"members"`
+	Tier                events.Tier         `json:"tier"`
+	Cost                events.Cost         `json:"cost_class"`
+	Mode                events.Mode         `json:"mode"`
+	Window              events.Window       `json:"window"`
+	Surfaces            []string            `json:"surfaces"`
+	Fingerprint         string              `json:"fingerprint,omitzero"`
+	Status              events.UnitStatus   `json:"status"`
+	Dispatch            int                 `json:"dispatch"`
+	Attempt             int                 `json:"attempt"`
+	Claimed             events.Position     `json:"claimed_position,omitzero"` // the fence is the epoch and this
+	FirstDispatchedAt   time.Time           `json:"first_dispatched_at,omitzero"`
+	LastDispatchedAt    time.Time           `json:"last_dispatched_at,omitzero"`
+	AvailableAt         time.Time           `json:"available_at,omitzero"`
+	LeaseExpiresAt      time.Time           `json:"lease_expires_at,omitzero"`
+	LeaseNode           events.NodeID       `json:"lease_node,omitzero"`
+	Worker              string              `json:"worker,omitzero"`
+	ClaimedAt           time.Time           `json:"claimed_at,omitzero"`
+	ExpiredLeaseRetries int                 `json:"expired_lease_retries,omitzero"`
+	RateLimitDeferrals  int                 `json:"rate_limit_deferrals,omitzero"`
+	RateLimitFirstAt    time.Time           `json:"rate_limit_first_at,omitzero"`
+	HandBacks           int                 `json:"hand_backs,omitzero"`
+	ErrorCategory       events.Category     `json:"error_category,omitzero"`
+	ErrorText           string              `json:"error_text,omitzero"`
+	Reason              events.CancelReason `json:"reason,omitzero"` // why it was cancelled
+	LateResults         int                 `json:"late_results,omitzero"`
+	Result              events.Result       `json:"result,omitzero"`
+	Duration            time.Duration       `json:"duration_ns,omitzero"`
+	PlannedAt           time.Time           `json:"planned_at"`
+	SettledAt           time.Time           `json:"settled_at,omitzero"`
 }
 
 // UnitOf is the row of a folded unit: what the tables hold of it, without a query.
@@ -223,7 +229,7 @@ func UnitOf(u decider.Unit) SyncRunUnit {
 		LeaseNode: u.Lease.Node, Worker: u.Lease.Worker, ClaimedAt: u.ClaimedAt.Time(),
 		ExpiredLeaseRetries: u.ExpiredLeaseRetries, RateLimitDeferrals: u.RateLimitDeferrals,
 		RateLimitFirstAt: u.RateLimitFirstAt.Time(), HandBacks: u.HandBacks, ErrorCategory: u.Category, ErrorText: u.Text,
-		LateResults: len(u.Late), Result: u.Result, Duration: u.Duration.Std(), PlannedAt: u.PlannedAt.Time(),
+		Reason: u.Cancelled, LateResults: len(u.Late), Result: u.Result, Duration: u.Duration.Std(), PlannedAt: u.PlannedAt.Time(),
 		SettledAt: u.SettledAt.Time(),
 	}
 }
@@ -232,7 +238,7 @@ const unitColumns = `unit_id, run_id, ordinal, source, provider, dataset, member
 	window_to, surfaces, fingerprint, status, dispatch, attempt, claimed_position, first_dispatched_at, last_dispatched_at,
 	available_at, lease_expires_at, lease_node, worker, claimed_at, expired_lease_retries,
 	rate_limit_deferrals, rate_limit_first_at, hand_backs, error_category,
-	error_text, late_results, result, duration, planned_at, settled_at`
+	error_text, reason, late_results, result, duration, planned_at, settled_at`
 
 // Unit is one unit, and false if there is none of that id.
 func (v View) Unit(id events.UnitID) (SyncRunUnit, bool, error) {
@@ -247,6 +253,46 @@ func (v View) Unit(id events.UnitID) (SyncRunUnit, bool, error) {
 func (v View) Units(run events.RunID, after, limit int) ([]SyncRunUnit, error) {
 	return v.units(`SELECT `+unitColumns+` FROM units WHERE run_id = $1 AND ordinal > $2 ORDER BY ordinal LIMIT $3`,
 		run[:], after, limit)
+}
+
+// Unsucceeded is a unit of an ended run that failed or was cancelled, with what is needed to plan it again.
+type Unsucceeded struct {
+	Unit   events.UnitID
+	Status events.UnitStatus
+	Plan   events.UnitPlanned
+}
+
+// Unsucceeded lists the units of a run that failed or were cancelled, by ordinal (X-6).
+func (v View) Unsucceeded(run events.RunID) ([]Unsucceeded, error) {
+	var out []Unsucceeded
+	err := v.tx.Query(func(r store.Row) error {
+		var u Unsucceeded
+		var id []byte
+		var status, tier, cost, mode string
+		var members, surfaces, fingerprint, calendar *string
+		var from *int64
+		var to int64
+		var watermark int
+		p := &u.Plan
+		err := r.Scan(&id, &status, &p.Ordinal, &p.Source, &p.Provider, &p.Dataset, &members, &tier, &cost, &mode, &from, &to,
+			&surfaces, &fingerprint, &calendar, &watermark)
+		if err != nil {
+			return err
+		}
+		u.Unit, u.Status, p.Run = events.UnitID(id), events.UnitStatus(status), run
+		p.Tier, p.Cost, p.Mode = events.Tier(tier), events.Cost(cost), events.Mode(mode)
+		p.Window, p.Fingerprint, p.Calendar = windowOf(from, to), deref(fingerprint), events.Calendar(deref(calendar))
+		p.Watermark = watermark == 1
+		err = decodeAll(part{deref(members), &p.Members}, part{deref(surfaces), &p.Surfaces})
+		out = append(out, u)
+		return err
+	}, `SELECT unit_id, status, ordinal, source, provider, dataset, members, tier, cost_class, mode, window_from, window_to,
+		surfaces, fingerprint, calendar, watermark FROM units
+		WHERE run_id = $1 AND status IN ('failed', 'cancelled') ORDER BY ordinal`, run[:])
+	if err != nil {
+		return nil, fmt.Errorf("read what did not succeed of run %s: %w", run, err)
+	}
+	return out, nil
 }
 
 // Brought is what the units of one source and dataset of a run have brought: those that succeeded. A zero From is an
@@ -299,12 +345,12 @@ func scanUnit(r store.Row) (SyncRunUnit, error) {
 	var u SyncRunUnit
 	var id, run, node []byte
 	var tier, cost, mode, status string
-	var members, surfaces, fingerprint, worker, category, errText, result *string
+	var members, surfaces, fingerprint, worker, category, errText, reason, result *string
 	var from, claimed, first, last, available, expires, claimedAt, limited, duration, settled *int64
 	var to, planned int64
 	err := r.Scan(&id, &run, &u.Ordinal, &u.Source, &u.Provider, &u.Dataset, &members, &tier, &cost, &mode, &from, &to,
 		&surfaces, &fingerprint, &status, &u.Dispatch, &u.Attempt, &claimed, &first, &last, &available, &expires, &node,
-		&worker, &claimedAt, &u.ExpiredLeaseRetries, &u.RateLimitDeferrals, &limited, &u.HandBacks, &category, &errText, &u.LateResults, &result, &duration,
+		&worker, &claimedAt, &u.ExpiredLeaseRetries, &u.RateLimitDeferrals, &limited, &u.HandBacks, &category, &errText, &reason, &u.LateResults, &result, &duration,
 		&planned, &settled)
 	if err != nil {
 		return u, err
@@ -316,7 +362,7 @@ func scanUnit(r store.Row) (SyncRunUnit, error) {
 	u.Window = windowOf(from, to)
 	u.Alias = events.Alias(u.Run, u.Source, u.Dataset, u.Window)
 	u.Fingerprint, u.Worker, u.ErrorText = deref(fingerprint), deref(worker), deref(errText)
-	u.ErrorCategory = events.Category(deref(category))
+	u.ErrorCategory, u.Reason = events.Category(deref(category)), events.CancelReason(deref(reason))
 	u.Claimed = events.Position(derefInt(claimed))
 	u.FirstDispatchedAt, u.LastDispatchedAt = optionalTime(first), optionalTime(last)
 	u.AvailableAt, u.LeaseExpiresAt, u.ClaimedAt = optionalTime(available), optionalTime(expires), optionalTime(claimedAt)

@@ -25,6 +25,7 @@ type Register struct {
 	ClaimNode      events.NodeID           `json:"claim_node,omitzero"`
 	MaybePublished bool                    `json:"maybe_published,omitzero"`
 	Outcomes       []decider.TargetOutcome `json:"outcomes,omitempty"`
+	Resolved       []decider.Resolution    `json:"resolved,omitempty"` // by an operator (O-17)
 	LastCause      string                  `json:"last_cause,omitzero"`
 	LastText       string                  `json:"last_text,omitzero"`
 	LastDispatched time.Time               `json:"last_dispatched_at,omitzero"`
@@ -33,7 +34,10 @@ type Register struct {
 }
 
 const registerColumns = `owner, kind, status, current, closed, available_at, floor, attempts, next, next_at, claim_expires_at,
-	claim_node, maybe_published, outcomes, last_cause, last_text, last_dispatched_at, last_closed_at, transport`
+	claim_node, maybe_published, outcomes, resolved, last_cause, last_text, last_dispatched_at, last_closed_at, transport`
+
+// Key names the register.
+func (r Register) Key() Key { return Key{Owner: r.Owner, Kind: r.Kind} }
 
 // RegistersOf lists the registers of a run.
 func (v View) RegistersOf(run events.RunID) ([]Register, error) {
@@ -41,9 +45,9 @@ func (v View) RegistersOf(run events.RunID) ([]Register, error) {
 }
 
 // HeldRegisters lists the registers that wait for a person or for an outcome: marked, parked and unresolved ones, at
-// most limit of them.
+// most limit of them. A parked one whose run has ended waits for nobody (O-15).
 func (v View) HeldRegisters(limit int) ([]Register, error) {
-	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE `+held+`
+	return v.registers(`SELECT `+registerColumns+` FROM outbox o WHERE `+held+` AND NOT `+over+`
 		ORDER BY status, owner, kind LIMIT $1`, limit)
 }
 
@@ -60,10 +64,10 @@ func (v View) registers(query string, args ...any) ([]Register, error) {
 		var owner, node []byte
 		var kind, status string
 		var available, next, nextAt, expires, dispatched, closed *int64
-		var outcomes, cause, text, transport *string
+		var outcomes, resolved, cause, text, transport *string
 		var floor, maybe int
 		err := r.Scan(&owner, &kind, &status, &g.Current, &g.Closed, &available, &floor, &g.Attempts, &next, &nextAt, &expires, &node,
-			&maybe, &outcomes, &cause, &text, &dispatched, &closed, &transport)
+			&maybe, &outcomes, &resolved, &cause, &text, &dispatched, &closed, &transport)
 		if err != nil {
 			return err
 		}
@@ -75,7 +79,8 @@ func (v View) registers(query string, args ...any) ([]Register, error) {
 		g.LastCause, g.LastText, g.Transport = deref(cause), deref(text), deref(transport)
 		g.LastDispatched, g.LastClosed = optionalTime(dispatched), optionalTime(closed)
 		out = append(out, g)
-		return decodeAll(part{deref(outcomes), &out[len(out)-1].Outcomes})
+		last := &out[len(out)-1]
+		return decodeAll(part{deref(outcomes), &last.Outcomes}, part{deref(resolved), &last.Resolved})
 	}, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read registers: %w", err)

@@ -17,8 +17,8 @@ import (
 // Provider does the work of units.
 type Provider interface {
 	// Sync does one attempt of one unit. It may run again for the same unit with a higher fence, and must write only
-	// through s. ctx ends when the lease ends, when it is lost, and at a shutdown behind its grace; its cause says which
-	// of them, and Stopping whether it was the last.
+	// through s. ctx ends when the lease ends, when it is lost, when an operator cancels the unit, and at a shutdown behind
+	// its grace; its cause says which of them: ErrCancelled, ErrStopping (see Stopping), or another.
 	// An error made by Fail or RateLimited has its category; any other is provider_error (E-1). ErrStopped hands the
 	// unit back without using up a retry (U-16).
 	Sync(ctx context.Context, u Unit, s sink.Sink) (Result, error)
@@ -99,6 +99,10 @@ var ErrStopped = errors.New("stopped cleanly")
 // ErrStopping is the cause of a context that ended because the process is stopping. It is not ErrStopped, which only a
 // provider can say: a provider that passes on why its context ended has not said that it stopped cleanly.
 var ErrStopping = errors.New("the process is stopping")
+
+// ErrCancelled is the cause of a context that ended because an operator has cancelled the unit or its run. Whatever the
+// attempt comes to is refused, and what its sink has not committed is dropped: there is nothing to finish.
+var ErrCancelled = errors.New("the unit was cancelled")
 
 // Stopping reports that ctx was cancelled because the process is stopping, or without any cause. It is what to ask before
 // ErrStopped is returned: a lease that was lost, a lifetime and a deadline end ctx too, and a unit that has used up its
