@@ -114,7 +114,7 @@ func (t *Tx) ownerOf(key RegisterKey) (o owner, err error) {
 		return o, err
 	}
 	if o.register.Status == "" {
-		return o, unknown("register", key)
+		return o, &RequestError{Field: "register", Problem: "there is no " + key.String(), Kind: ErrNotFound}
 	}
 	if key.Kind == events.KindMessage {
 		return o, nil
