@@ -189,6 +189,7 @@ var steps = []struct {
 			61 * time.Second, 16 * time.Minute, 9 * time.Hour,
 		}[h.draw("how long", 11)])
 	}},
+	{"operator", 2, (*history).operate},
 	{"crash", 1, func(h *history) {
 		h.close()
 		h.restart()
@@ -209,6 +210,51 @@ var steps = []struct {
 			return planted
 		}), planted)
 	}},
+}
+
+// operate is one action of an operator on something that is there, whether or not it is in a state for it.
+func (h *history) operate() {
+	ctx, by := context.Background(), towline.Actor{Name: "ada", Reason: "a look at it"}
+	var runs []projections.SyncRun
+	var units []projections.SyncRunUnit
+	var registers, held []projections.Register
+	h.view(func(v projections.View) {
+		var err error
+		runs, err = v.Runs(events.RunID{}, 5)
+		require.NoError(h.tb, err)
+		if len(runs) > 0 {
+			units, err = v.Units(runs[h.draw("run", len(runs))].Run, 0, 20)
+			require.NoError(h.tb, err)
+		}
+		registers, err = v.OpenRegisters(5)
+		require.NoError(h.tb, err)
+		held, err = v.HeldRegisters(5)
+		require.NoError(h.tb, err)
+	})
+	var err error
+	switch action := h.draw("action", 9); {
+	case action == 0 && len(runs) > 0:
+		err = h.e.CancelRun(ctx, runs[h.draw("which", len(runs))].Run, by)
+	case action <= 2 && len(units) > 0:
+		err = h.e.CancelUnit(ctx, units[h.draw("which", len(units))].Unit, by)
+	case action == 3 && len(h.leases) > 0:
+		err = h.e.ReleaseUnit(ctx, h.leases[h.draw("which", len(h.leases))].Unit.Unit, by)
+	case action == 4 && len(runs) > 0:
+		_, err = h.e.RetryFailed(ctx, towline.RetrySpec{Run: runs[h.draw("which", len(runs))].Run, Cancelled: h.draw("cancelled", 2) > 0, By: by})
+	case action == 5 && len(registers) > 0:
+		err = h.e.Park(ctx, registers[h.draw("which", len(registers))].Key(), by)
+	case len(held) > 0:
+		g := held[h.draw("which", len(held))]
+		if g.Kind != events.KindPostSync {
+			err = h.e.Redrive(ctx, g.Key(), by)
+			break
+		}
+		target := []string{"index", "mail"}[h.draw("target", 2)]
+		err = h.e.Resolve(ctx, g.Key(), target, events.ResolvedLost, by)
+	}
+	if !errors.Is(err, towline.ErrConflict) && !errors.Is(err, towline.ErrInvalid) {
+		require.NoError(h.tb, err)
+	}
 }
 
 func (h *history) restart() {

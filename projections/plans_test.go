@@ -90,6 +90,8 @@ var hot = []struct {
 	{"open_runs", func(r *recorder) error { return second(projections.NewView(r).OpenRuns(events.RunID{}, 1)) }},
 	{"units", func(r *recorder) error { return second(projections.NewView(r).Units(events.RunID{}, 0, 10)) }},
 	{"jobs", func(r *recorder) error { return second(projections.NewView(r).Jobs(events.JobID{}, 1)) }},
+	{"unsucceeded", func(r *recorder) error { return second(projections.NewView(r).Unsucceeded(events.RunID{})) }},
+	{"retries_of", func(r *recorder) error { return second(projections.NewView(r).RetriesOf(events.RunID{}, 10)) }},
 	{"registers_of", func(r *recorder) error { return second(projections.NewView(r).RegistersOf(events.RunID{})) }},
 	{"held_registers", func(r *recorder) error { return second(projections.NewView(r).HeldRegisters(100)) }},
 	{"open_registers", func(r *recorder) error { return second(projections.NewView(r).OpenRegisters(100)) }},
@@ -128,7 +130,7 @@ var ordered = regexp.MustCompile(`(?s)ORDER BY \S+ DESC LIMIT \$\d$`)
 
 // REC-4, SC-250, HC-55: the plan of every hot query is on record, and none walks a table that grows with history.
 func TestPlansOfHotQueries(t *testing.T) {
-	h := told(t, 16, 200)
+	h := told(t, 21, 200)
 	for _, q := range hot {
 		t.Run(q.name, func(t *testing.T) {
 			var got strings.Builder
