@@ -39,8 +39,11 @@ func (c *Checker) mayArm(e events.Envelope, r *register, ev events.OutboxArmed) 
 	if r.State == Parked && ev.Cause == events.ArmMaterialized {
 		c.wrong("I-2", e, "wakeup %d is parked, and materialization never arms a parked register (O-S8)", r.Current)
 	}
-	if ev.Cause == events.ArmRedriven && r.State != Parked {
-		c.wrong("I-2", e, "it redrives a register that is %s (O-18)", r.describe())
+	if ev.Cause == events.ArmRedriven {
+		c.checkOperator(e, "", false, "")
+		if r.State != Parked {
+			c.wrong("I-2", e, "it redrives a register that is %s (O-18)", r.describe())
+		}
 	}
 	switch r.Kind {
 	case events.KindPostSync:
@@ -60,7 +63,7 @@ func (c *Checker) mayArm(e events.Envelope, r *register, ev events.OutboxArmed) 
 			c.tx.announced = append(c.tx.announced, announced{r, e.Position})
 		}
 	}
-	if r.run.Status.Terminal() && ev.Cause != events.ArmRedriven {
+	if r.run.Status.Terminal() {
 		c.wrong("I-2", e, "nothing is owed, the run is %s (O-3)", r.run.Status)
 	}
 }
@@ -76,8 +79,11 @@ func (c *Checker) endOfAnnounced() {
 	for _, a := range c.tx.announced {
 		run := a.r.run
 		if a.r.Kind == events.KindFinalize {
-			if open := run.Units.Open(); open > 0 {
+			switch open := run.Units.Open(); {
+			case open > 0:
 				c.report("I-2", a.position, a.r.stream, "finalize_sync_run is armed, and %d units of the run are open (U-21)", open)
+			case run.Status == events.RunIsCancelled:
+				c.report("I-2", a.position, a.r.stream, "finalize_sync_run is armed, and the transaction cancels the run (U-15)")
 			}
 			continue
 		}

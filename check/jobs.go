@@ -45,6 +45,9 @@ func (c *Checker) jobEvent(e events.Envelope, id events.JobID) {
 		c.tx.jobs = append(c.tx.jobs, j)
 		c.version(e, &j.Version)
 		c.checkKey(e, j)
+		if ev.Trigger == events.TriggerRetry {
+			c.checkOperator(e, ev.Actor, false, "")
+		}
 		return
 	}
 	c.version(e, &j.Version)

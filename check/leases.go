@@ -134,6 +134,7 @@ func (c *Checker) unitExpired(e events.Envelope, u *unit, ev events.UnitLeaseExp
 			c.wrong("I-2", e, "the lease belongs to incarnation %q, which is not gone (U-17, N-3, N-5)", named(u.LeaseNode))
 		}
 	case events.LeaseReleased: // an operator's word
+		c.checkOperator(e, "", true, ev.Reason)
 	default:
 		c.wrong("I-2", e, "a lease cannot expire by %q", ev.Cause)
 	}

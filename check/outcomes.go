@@ -27,6 +27,7 @@ func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcom
 
 // resolved checks O-S10 and O-17.
 func (c *Checker) resolved(e events.Envelope, r *register, ev events.OutboxResolved) {
+	c.checkOperator(e, ev.Actor, true, ev.Reason)
 	if c.hold && r.State == Pending && ev.N == r.Current && r.order() == events.MarkFirst {
 		r.close(e, ev.N)
 		r.advance()

@@ -27,9 +27,7 @@ func (c *Checker) runPlanned(e events.Envelope, id events.RunID, ev events.RunPl
 	default:
 		j.planned, r.job = r, j
 	}
-	if old := c.runs[ev.RetryOf]; !ev.RetryOf.IsZero() && old != nil && !old.Status.Terminal() {
-		c.wrong("I-2", e, "it retries run %s, which is %s (X-6)", ev.RetryOf, old.Status)
-	}
+	c.checkRetryOf(e, ev)
 	if ev.Occurrence != "" {
 		c.tx.occasioned = append(c.tx.occasioned, r)
 	}

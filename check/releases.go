@@ -96,6 +96,10 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 	case r.State != Pending || ev.N != r.Current:
 		c.wrong("I-2", e, "it parks wakeup %d of a register that is %s (O-S7)", ev.N, r.describe())
 	case ev.Cause == events.ParkOperator:
+		c.checkOperator(e, "", true, ev.Text)
+		if r.run != nil && r.run.Status.Terminal() {
+			c.wrong("I-2", e, "wakeup %d is parked, and its run is %s: nothing is owed (O-15, O-21)", ev.N, r.run.Status)
+		}
 	case ev.Cause != events.ParkAttempts && ev.Cause != events.ParkPermanent:
 		c.wrong("I-2", e, "a wakeup cannot be parked for %q", ev.Cause)
 	case ev.Cause == events.ParkAttempts && limit > 0 && r.Attempts >= limit && r.Floor && e.At >= r.AvailableAt:

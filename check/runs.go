@@ -142,6 +142,7 @@ func (c *Checker) runEvent(e events.Envelope, id events.RunID) {
 		}
 		c.end(e, r, ev.Status, ev.Reason)
 	case events.RunCancelled:
+		c.checkOperator(e, ev.Actor, true, ev.Reason)
 		c.checkEnd(e, r, ev.Counts, ev.PostSyncOwed)
 		c.end(e, r, events.RunIsCancelled, ev.Reason)
 	default:

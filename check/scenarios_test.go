@@ -15,6 +15,7 @@ var scenarios = []struct {
 	{"restart", restart},
 	{"post_sync", postSyncs},
 	{"operator", operator},
+	{"parked for ever", parkedForEver},
 	{"around", around},
 	{"clock", clock},
 	{"retries", retries},
@@ -163,7 +164,7 @@ func outboxTrouble(s *script) {
 		s.add(reg(1, d), events.OutboxReleased{N: 2, Token: t, Cause: events.ReleaseRefused, AvailableAt: s.now.Add(5 * second), Counted: true, Text: "too large"})
 		s.add(reg(1, d), events.OutboxParked{N: 2, Cause: events.ParkPermanent, Attempts: 1, Text: "too large"})
 	})
-	s.add(reg(1, d), events.OutboxArmed{N: 3, AvailableAt: s.now, Cause: events.ArmRedriven, Reason: "fixed"})
+	s.act(reg(1, d), events.OutboxArmed{N: 3, AvailableAt: s.now, Cause: events.ArmRedriven, Reason: "fixed"})
 	t = s.take(1, d, 3, 1, 1)
 	s.dispatchUnits(1, 1, true, to(1, 1, 1, events.DispatchPlanned), to(2, 1, 1, events.DispatchPlanned))
 	s.mark(1, d, 3, t, 1)
@@ -182,8 +183,8 @@ func outboxTrouble(s *script) {
 	})
 	t = s.take(1, events.KindFinalize, 1, 1, 1)
 	s.add(reg(1, events.KindFinalize), events.OutboxReleased{N: 1, Token: t, Cause: events.ReleaseShed, AvailableAt: s.now})
-	s.add(reg(1, events.KindFinalize), events.OutboxParked{N: 1, Cause: events.ParkOperator})
-	s.arm(1, events.KindFinalize, 2, s.now, events.ArmRedriven)
+	s.act(reg(1, events.KindFinalize), events.OutboxParked{N: 1, Cause: events.ParkOperator, Text: "not now"})
+	s.act(reg(1, events.KindFinalize), events.OutboxArmed{N: 2, AvailableAt: s.now, Cause: events.ArmRedriven})
 	t = s.take(1, events.KindFinalize, 2, 1, 1)
 	s.end(1, events.RunSucceeded, events.Counts{Total: 2, Succeeded: 2}, true)
 	s.mark(1, events.KindFinalize, 2, t, 1)
@@ -253,7 +254,7 @@ func postSyncs(s *script) {
 	s.add(reg(1, k), events.OutboxOutcome{N: 1, Target: "report", Outcome: events.Accepted})
 	s.after(2 * minute)
 	s.add(reg(1, k), events.OutboxOutcome{N: 1, Target: "page", Outcome: events.Unknown, Cause: events.OutcomeRelayDied})
-	s.add(reg(1, k), events.OutboxResolved{N: 1, Target: "page", Outcome: events.ResolvedLost, Actor: "me"})
+	s.add(reg(1, k), events.OutboxResolved{N: 1, Target: "page", Outcome: events.ResolvedLost, Actor: "me", Reason: "no trace"})
 	s.post(1, 1, "report")
 
 	finish(2, events.ExactlyOnce)
@@ -293,12 +294,12 @@ func operator(s *script) {
 	three := s.claim(1, 3, 1)
 	s.add(source, events.SourceResumed{Actor: "me"})
 	s.tx(func() {
-		s.add(unitStream(1, 1), events.UnitLeaseExpired{Attempt: 1, LeaseExpiresAt: s.now.Add(minute), Cause: events.LeaseReleased, LeaseNode: s.node})
-		s.add(unitStream(1, 1), events.UnitFailed{Attempt: 1, Category: events.WorkerLost, By: events.ByReconciler})
+		s.act(unitStream(1, 1), events.UnitLeaseExpired{Attempt: 1, LeaseExpiresAt: s.now.Add(minute), Cause: events.LeaseReleased, LeaseNode: s.node, Reason: "gone"})
+		s.act(unitStream(1, 1), events.UnitFailed{Attempt: 1, Category: events.WorkerLost, By: events.ByOperator})
 	})
 	s.tx(func() { s.succeed(1, 3, 1, three, mark("c", "commits", s.now.Add(-2*second))) })
 	s.tx(func() {
-		s.add(unitStream(1, 2), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled"})
+		s.add(unitStream(1, 2), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled", Text: "not needed"})
 		s.arm(1, events.KindFinalize, 1, s.now, events.ArmSettled)
 	})
 	s.relay(1, events.KindFinalize, 1, 1)
@@ -308,12 +309,12 @@ func operator(s *script) {
 	s.relay(2, events.KindDispatch, 1, 1)
 	s.dispatchUnits(2, 1, true, to(3, 1, 1, events.DispatchPlanned))
 	s.tx(func() {
-		s.add(unitStream(2, 1), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled"})
+		s.add(unitStream(2, 1), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled", Text: "not needed"})
 		s.add(unitStream(2, 2), events.UnitCancelled{Actor: "me", Reason: "reference_cancelled"})
 	})
 	s.tx(func() {
 		s.add(unitStream(2, 3), events.UnitCancelled{Actor: "me", Reason: "run_cancelled"})
-		s.add(events.RunStream(runID(2)), events.RunCancelled{Actor: "me", Counts: events.Counts{Cancelled: 3}})
+		s.add(events.RunStream(runID(2)), events.RunCancelled{Actor: "me", Reason: "wrong range", Counts: events.Counts{Cancelled: 3}})
 		s.add(events.JobStream(jobID(2)), events.JobClosed{Status: events.RunIsCancelled, Counts: events.Counts{Total: 3, Cancelled: 3}})
 	})
 	s.tx(func() {
@@ -325,7 +326,7 @@ func operator(s *script) {
 
 	s.plan(4, p, s.work("d", "commits")) // its units are cancelled one by one
 	s.tx(func() {
-		s.add(unitStream(4, 1), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled"})
+		s.add(unitStream(4, 1), events.UnitCancelled{Actor: "me", Reason: "unit_cancelled", Text: "not needed"})
 		s.arm(4, events.KindFinalize, 1, s.now, events.ArmSettled)
 	})
 	s.relay(4, events.KindFinalize, 1, 1)
@@ -338,8 +339,22 @@ func operator(s *script) {
 	s.plan(5, p, s.work("e", "commits")) // a cancel without totals
 	s.tx(func() {
 		s.add(unitStream(5, 1), events.UnitCancelled{Actor: "me", Reason: "run_cancelled"})
-		s.add(events.RunStream(runID(5)), events.RunCancelled{Actor: "me", Counts: events.Counts{Cancelled: 1}})
+		s.add(events.RunStream(runID(5)), events.RunCancelled{Actor: "me", Reason: "wrong range", Counts: events.Counts{Cancelled: 1}})
 		s.add(events.JobStream(jobID(5)), events.JobClosed{Status: events.RunIsCancelled, Counts: events.Counts{Cancelled: 1}})
+	})
+
+	s.retry(6, 1, p, s.work("a", "commits"), s.work("b", "commits")) // what failed of run 1, and what was cancelled
+}
+
+// parkedForEver: a run is cancelled whose wakeup is parked.
+func parkedForEver(s *script) {
+	s.start(1)
+	s.plan(1, policy(), s.work("a", "commits"))
+	s.act(reg(1, events.KindDispatch), events.OutboxParked{N: 1, Cause: events.ParkOperator, Text: "not now"})
+	s.tx(func() {
+		s.add(unitStream(1, 1), events.UnitCancelled{Actor: "me", Reason: "run_cancelled"})
+		s.add(events.RunStream(runID(1)), events.RunCancelled{Actor: "me", Reason: "never", Counts: events.Counts{Total: 1, Cancelled: 1}})
+		s.add(events.JobStream(jobID(1)), events.JobClosed{Status: events.RunIsCancelled, Counts: events.Counts{Total: 1, Cancelled: 1}})
 	})
 }
 

@@ -27,6 +27,7 @@ type entry struct {
 	stream   events.StreamID
 	at       events.Micros
 	node     events.NodeID
+	actor    string
 	event    events.Event
 	position events.Position // once rendered
 }
@@ -72,6 +73,12 @@ func (s *script) addAs(node events.NodeID, id events.StreamID, e events.Event) {
 	s.entries = append(s.entries, &entry{group: s.group, stream: id, at: s.now, node: node, event: e})
 }
 
+// act is what an operator does.
+func (s *script) act(id events.StreamID, e events.Event) {
+	s.add(id, e)
+	s.entries[len(s.entries)-1].actor = "me"
+}
+
 // tx makes everything that f adds one transaction.
 func (s *script) tx(f func()) {
 	s.group++
@@ -98,7 +105,7 @@ func (s *script) render() []events.Envelope {
 		versions[e.stream]++
 		log = append(log, events.Envelope{
 			Position: e.position, Tx: tx, Stream: e.stream, Version: versions[e.stream], At: e.at,
-			Meta: events.Meta{Node: e.node}, Event: e.event,
+			Meta: events.Meta{Node: e.node, Actor: e.actor}, Event: e.event,
 		})
 	}
 	return log
@@ -222,6 +229,17 @@ func (s *script) backfill(source string) events.UnitPlanned {
 // plan is R-1, for run n and its job n.
 func (s *script) plan(n int, p events.Policy, us ...events.UnitPlanned) {
 	s.planFor(n, p, "", "", us...)
+}
+
+// retry plans run n again from what did not succeed of an older run.
+func (s *script) retry(n, old int, p events.Policy, us ...events.UnitPlanned) {
+	s.plan(n, p, us...)
+	change(findIn[events.RunPlanned](s, events.RunStream(runID(n)), 0), func(r *events.RunPlanned) {
+		r.TriggeredBy, r.RetryOf = events.TriggerRetry, runID(old)
+	})
+	change(findIn[events.JobOpened](s, events.JobStream(jobID(n)), 0), func(j *events.JobOpened) {
+		j.Trigger, j.Actor = events.TriggerRetry, "me"
+	})
 }
 
 func (s *script) planFor(n int, p events.Policy, key, occurrence string, us ...events.UnitPlanned) {

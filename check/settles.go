@@ -60,6 +60,9 @@ func (c *Checker) checkLost(e events.Envelope, u *unit, ev events.UnitFailed) {
 	if u.Status != events.UnitIsRunning {
 		c.wrong("I-2", e, "a lost worker ends a unit that is %s (U-12)", u.Status)
 	}
+	if released := u.expiry.cause == events.LeaseReleased; u.expiry.tx != 0 && released != (ev.By == events.ByOperator) {
+		c.wrong("I-2", e, "its lease ended as %s, and it fails by %s (X-8)", u.expiry.cause, ev.By)
+	}
 	c.takeExpiry(e, u)
 	want := events.WorkerLost
 	if p, ok := policyFor(u, events.ExpiredLease); ok {

@@ -314,10 +314,14 @@ func (c *Checker) checkLate(e events.Envelope, ev events.UnitLateResult, attempt
 }
 
 func (c *Checker) unitCancelled(e events.Envelope, u *unit, ev events.UnitCancelled) {
+	c.checkOperator(e, ev.Actor, ev.Reason == events.CancelledAlone, ev.Text)
 	switch ev.Reason {
-	case "run_cancelled":
+	case events.CancelledAlone:
+	case events.CancelledWithRun:
 		c.tx.cancelled = append(c.tx.cancelled, u)
-	case "reference_cancelled":
+	default:
+		c.wrong("I-2", e, "a unit cannot be cancelled for %q (U-15)", ev.Reason)
+	case events.CancelledWithReference:
 		if u.Status != events.UnitIsPlanned || u.Plan.Tier != events.TierWorkItem || u.tier.cancelled == 0 {
 			c.wrong("I-2", e, "no reference unit of source %s was cancelled, or the unit (%s, %s) does not wait for one (U-15)", u.Plan.Source, u.Plan.Tier, u.Status)
 		}

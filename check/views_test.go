@@ -102,7 +102,7 @@ func TestAResolveInARestoredHold(t *testing.T) {
 	s.quickToEnd(1)
 	s.entries = s.entries[:s.index(findIn[events.OutboxClaimed](s, reg(1, events.KindPostSync), 0))]
 	s.add(events.NodeStream(s.node), events.StoreRestored{Epoch: 2})
-	s.add(reg(1, events.KindPostSync), events.OutboxResolved{N: 1, Outcome: events.ResolvedDelivered, Actor: "me"})
+	s.add(reg(1, events.KindPostSync), events.OutboxResolved{N: 1, Outcome: events.ResolvedDelivered, Actor: "me", Reason: "seen"})
 	c := checkLog(s.render(), Options{})
 	require.Empty(t, c.Violations())
 	last := c.Registers()[3]
