@@ -61,7 +61,7 @@ func plans(units []projections.SyncRunUnit) (out []string) {
 	return out
 }
 
-// T-1, X-7, SC-288: a retry is a new run of what failed, with the same windows, that names the old one; the old
+// SC-288: a retry is a new run of what failed, with the same windows, that names the old one; the old
 // one does not change.
 func TestARetryIsANewRunOfWhatFailed(t *testing.T) {
 	w, old := halfFailed(t)
@@ -188,7 +188,7 @@ func TestAKeyMakesOneRetry(t *testing.T) {
 	w.unchanged(func() { require.True(t, w.retry(spec).Replayed) })
 }
 
-// P-4: what is no longer configured is unknown to a retry, as to a plan; a known key is still answered.
+// X-6, P-4: what is no longer configured is unknown to a retry, as to a plan; a known key is still answered.
 func TestARetryOfWhatIsNoLongerConfigured(t *testing.T) {
 	w, old := halfFailed(t)
 	known := w.retry(towline.RetrySpec{Run: old.Run, Key: "again"})

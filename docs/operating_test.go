@@ -231,7 +231,7 @@ func troubled(t *testing.T, look func(store string)) {
 		} {
 			until(t, store, seen)
 		}
-		plan(t, n, towline.RunSpec{Sync: "slow"})
+		plan(t, n, towline.RunSpec{Sync: "slow", By: towline.Actor{Name: "ada", Reason: "to see it run"}})
 		<-began
 		<-began
 		until(t, store, `SELECT 1 FROM units_view WHERE status = 'dispatching'`)

@@ -58,6 +58,7 @@ type options struct {
 	workers    int
 	knobs      towline.Knobs
 	path       string
+	shared     bool // other processes may open the store
 	unfenced   bool
 	noScripts  bool
 	syncs      func([]towline.Sync)
@@ -84,24 +85,10 @@ func (s *shop) open() {
 	s.t.Helper()
 	clock := towline.NewClock(nil)
 	var err error
-	s.file, err = sqlite.Open(context.Background(), s.o.path, sqlite.Options{Now: clock.Now, Synchronous: "normal"})
+	s.file, err = sqlite.Open(context.Background(), s.o.path, sqlite.Options{Now: clock.Now, Synchronous: "normal", Shared: s.o.shared})
 	require.NoError(s.t, err)
 	s.store = &faulty{Store: s.file}
-	syncs := []towline.Sync{{
-		Name: "days", Provider: "p", Sources: []string{"north"}, Config: json.RawMessage(`{"a":1}`),
-		Datasets: []towline.Dataset{{Name: "a", Surfaces: []string{"rows", "more"}}},
-		PostSync: towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "UPDATE x"}}},
-	}}
-	if s.o.syncs != nil {
-		s.o.syncs(syncs)
-	}
-	k := s.o.knobs
-	k.BackfillChunk = 24 * time.Hour
-	s.starts++
-	s.e, err = towline.Open(context.Background(), s.store, towline.Config{
-		Syncs: syncs, Knobs: k, Clock: clock, Entropy: rand.NewChaCha8([32]byte{s.starts}),
-		Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	s.e, err = towline.Open(context.Background(), s.store, s.config(clock))
 	require.NoError(s.t, err)
 	var opener sink.Opener = s.sink
 	switch {
@@ -118,6 +105,36 @@ func (s *shop) open() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop, s.done = cancel, make(chan error, 1)
 	go func() { s.done <- s.h.Run(ctx) }()
+}
+
+func (s *shop) config(clock *towline.Clock) towline.Config {
+	syncs := []towline.Sync{{
+		Name: "days", Provider: "p", Sources: []string{"north"}, Config: json.RawMessage(`{"a":1}`),
+		Datasets: []towline.Dataset{{Name: "a", Surfaces: []string{"rows", "more"}}},
+		PostSync: towline.PostSync{Targets: []towline.Target{{Name: "index", SQL: "UPDATE x"}}},
+	}}
+	if s.o.syncs != nil {
+		s.o.syncs(syncs)
+	}
+	k := s.o.knobs
+	k.BackfillChunk = 24 * time.Hour
+	s.starts++
+	return towline.Config{
+		Syncs: syncs, Knobs: k, Clock: clock, Entropy: rand.NewChaCha8([32]byte{s.starts}),
+		Logger: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+}
+
+// colleague is the engine of another process on the same store.
+func (s *shop) colleague() *towline.Engine {
+	s.t.Helper()
+	clock := towline.NewClock(nil)
+	file, err := sqlite.Open(context.Background(), s.o.path, sqlite.Options{Now: clock.Now, Synchronous: "normal", Shared: true})
+	require.NoError(s.t, err)
+	s.ending = append(s.ending, func() { require.NoError(s.t, file.Close()) })
+	e, err := towline.Open(context.Background(), file, s.config(clock))
+	require.NoError(s.t, err)
+	return e
 }
 
 type fencedOnly struct{ d *destination }
