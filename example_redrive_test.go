@@ -26,7 +26,9 @@ func ExampleEngine_Redrive() {
 		log.Fatal(err)
 	}
 
-	nothing := func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) { return provider.Result{}, nil }
+	nothing := func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+		return provider.Result{}, nil
+	}
 	n, err := node.Open(ctx, node.Config{
 		Store: filepath.Join(dir, "towline.db"), Logger: slog.New(slog.DiscardHandler),
 		Syncs: []node.Sync{{

@@ -39,7 +39,9 @@ func ExampleEngine_Resolve() {
 		log.Fatal(err)
 	}
 
-	nothing := func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) { return provider.Result{}, nil }
+	nothing := func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+		return provider.Result{}, nil
+	}
 	broker := mute{asked: make(chan struct{})}
 	open := func() *node.Node {
 		n, err := node.Open(ctx, node.Config{

@@ -237,6 +237,7 @@ func compareRun(v projections.View, want check.Run, differ func(string, any, any
 	}
 	name := "run " + want.ID.String()
 	differ(name+" exists", ok, true)
+	differ(name+" retries", run.RetryOf, want.RetryOf)
 	n := want.Units
 	differ(name+" counts", [4]int{run.Total, run.Succeeded, run.Failed, run.Cancelled}, [4]int{want.Total, n.Succeeded, n.Failed, n.Cancelled})
 	if want.Status.Terminal() {

@@ -23,7 +23,9 @@ type corruption struct {
 var run1 = events.RunStream(runID(1))
 
 // retryOfRun1 is the plan of run 6 of the operator's scenario.
-func retryOfRun1(s *script) *entry { return findIn[events.RunPlanned](s, events.RunStream(runID(6)), 0) }
+func retryOfRun1(s *script) *entry {
+	return findIn[events.RunPlanned](s, events.RunStream(runID(6)), 0)
+}
 
 // corruptions are those that the log alone shows. The first words of a name are the rule behind the invariant.
 var corruptions = []corruption{

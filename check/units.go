@@ -319,12 +319,12 @@ func (c *Checker) unitCancelled(e events.Envelope, u *unit, ev events.UnitCancel
 	case events.CancelledAlone:
 	case events.CancelledWithRun:
 		c.tx.cancelled = append(c.tx.cancelled, u)
-	default:
-		c.wrong("I-2", e, "a unit cannot be cancelled for %q (U-15)", ev.Reason)
 	case events.CancelledWithReference:
 		if u.Status != events.UnitIsPlanned || u.Plan.Tier != events.TierWorkItem || u.tier.cancelled == 0 {
 			c.wrong("I-2", e, "no reference unit of source %s was cancelled, or the unit (%s, %s) does not wait for one (U-15)", u.Plan.Source, u.Plan.Tier, u.Status)
 		}
+	default:
+		c.wrong("I-2", e, "a unit cannot be cancelled for %q (U-15)", ev.Reason)
 	}
 	u.endAttempt()
 	u.By = events.ByOperator

@@ -37,8 +37,10 @@ func (o *obedient) sync(ctx context.Context, _ provider.Unit, w sink.Sink) (prov
 // attempt is committed, nothing is offered, and its worker is free.
 func TestACancelledProviderStopsAtOnce(t *testing.T) {
 	for name, cancel := range map[string]func(*shop, events.RunID) error{
-		"its run":  func(s *shop, run events.RunID) error { return s.e.CancelRun(context.Background(), run, ada) },
-		"its unit": func(s *shop, run events.RunID) error { return s.e.CancelUnit(context.Background(), s.unit(run).Unit, ada) },
+		"its run": func(s *shop, run events.RunID) error { return s.e.CancelRun(context.Background(), run, ada) },
+		"its unit": func(s *shop, run events.RunID) error {
+			return s.e.CancelUnit(context.Background(), s.unit(run).Unit, ada)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, options{workers: 1}, func(t *testing.T, s *shop) {
