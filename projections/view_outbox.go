@@ -37,7 +37,7 @@ const registerColumns = `owner, kind, status, current, closed, available_at, flo
 
 // RegistersOf lists the registers of a run.
 func (v View) RegistersOf(run events.RunID) ([]Register, error) {
-	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE owner = $1 ORDER BY kind`, run[:])
+	return v.of(registerRows(run)).registers(`SELECT `+registerColumns+` FROM outbox WHERE owner = $1 ORDER BY kind`, run[:])
 }
 
 // HeldRegisters lists the registers that wait for a person or for an outcome: marked, parked and unresolved ones, at
