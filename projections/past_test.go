@@ -369,7 +369,7 @@ func TestAPastFoldsALongLogInPages(t *testing.T) {
 	h := told(t, 26, 300)
 	const long = 10_000
 	for enginetest.Head(t, h.e) < long { // 960 units each
-		_, err := h.e.Plan(t.Context(), towline.RunSpec{Sync: "plain", Mode: towline.Backfill, Since: h.now.AddDate(0, 0, -160), Before: h.now})
+		_, err := h.e.Plan(t.Context(), planOf(h, 160))
 		require.NoError(t, err)
 	}
 	head := enginetest.Head(t, h.e)
@@ -402,6 +402,11 @@ func TestAPastFoldsALongLogInPages(t *testing.T) {
 	}
 	require.Equal(t, read, log.events, "everything is there")
 	require.Equal(t, head, enginetest.Head(t, h.e))
+}
+
+// planOf asks for six units a day.
+func planOf(h *history, days int) towline.RunSpec {
+	return towline.RunSpec{Sync: "plain", Mode: towline.Backfill, Since: h.now.AddDate(0, 0, -days), Before: h.now}
 }
 
 // AS-1: a past has bounds: nothing is behind its position, and there is none behind the head.

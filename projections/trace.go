@@ -306,9 +306,9 @@ func watchRows(tx store.Tx, t Table) error {
 				keys[i] = op.row + `."` + key[i] + `"`
 			}
 		}
-		err := tx.Exec(fmt.Sprintf(`CREATE TRIGGER "watch_%s_%s" AFTER %s ON "%[1]s" BEGIN
+		err := tx.Exec(fmt.Sprintf(`CREATE TRIGGER "watch_%[1]s_%[2]s" AFTER %[3]s ON "%[1]s" BEGIN
 			INSERT INTO row_change (tab, op, k1, k2, k3, k4, col, name, value_was, value_is)
-			SELECT '%[1]s', '%[2]s', %s, x.* FROM (%s) AS x WHERE x.value_was IS NOT x.value_is ORDER BY x.col; END`,
+			SELECT '%[1]s', '%[2]s', %[4]s, x.* FROM (%[5]s) AS x WHERE x.value_was IS NOT x.value_is ORDER BY x.col; END`,
 			t.Name, op.name, op.verb, strings.Join(keys, ", "), strings.Join(values, " UNION ALL ")))
 		if err != nil {
 			return err
