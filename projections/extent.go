@@ -22,13 +22,12 @@ type extent struct {
 type extentOf int
 
 const (
-	wholeLog     extentOf = iota
-	rowOfRun              // runs: the run, and its post_sync register, whose first arm is noted there
-	rowOfUnit             // units: the unit
-	rowOfJob              // jobs: the job
-	unitsOfRun            // units: every unit of the run
-	outboxOfRun           // outbox: the run's registers
-	lastExtentOf          // none; tests count up to it
+	wholeLog    extentOf = iota
+	rowOfRun             // runs: the run, and its post_sync register, whose first arm is noted there
+	rowOfUnit            // units: the unit
+	rowOfJob             // jobs: the job
+	unitsOfRun           // units: every unit of the run
+	outboxOfRun          // outbox: the run's registers
 )
 
 func runRow(id events.RunID) extent       { return extent{rowOfRun, id} }
@@ -77,7 +76,7 @@ func (x extent) groups(tx store.ReadTx) ([][]events.StreamID, error) {
 			out[i] = []events.StreamID{u}
 		}
 		return out, err
-	case wholeLog, lastExtentOf:
+	case wholeLog:
 	}
 	panic(fmt.Sprintf("projections: extent %d has no list of streams", x.of))
 }

@@ -23,9 +23,12 @@ type Log interface {
 // the present: the production projections fold the log up to the position into tables of a scratch store, and the query
 // runs on those (AS-1).
 //
-// A query about one run, unit, job or register folds the streams of that thing, about ten events each. Any other folds
-// the log from its beginning, which takes as long as the log is; that is kept, so a second query costs nothing more
-// (AS-2). Stream, After, Head and PositionAt fold nothing.
+// What a query folds (AS-2):
+//   - Head, Stream, After, StreamsOf and PositionAt nothing: they read the log;
+//   - Unit the stream of the unit, Job that of the job and what Run needs, Run that of the run and, while it is open, those
+//     of its units, which it counts; Units and Brought those of the units, RegistersOf those of the registers: some ten
+//     events a stream, whatever the length of the log;
+//   - every other query the log from its beginning. It is kept: the next query of any kind costs nothing more.
 //
 // Nothing is written to the log's own store, no snapshot of it is held longer than it takes to read a page (DUR-4), and
 // nothing fires (AS-4): a fold reaches no port. A Past may be used by several goroutines, which take turns.

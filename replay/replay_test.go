@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -246,6 +247,43 @@ func TestADeathBehindTheLastStep(t *testing.T) {
 	none, err := h.RestartsAfter(t.Context(), replay.Step{})
 	require.NoError(t, err)
 	require.Empty(t, none)
+
+	b.dispatch(run)
+	b.complete(b.claim(run, 1))
+	b.complete(b.claim(run, 2))
+	b.finalize(run)
+	b.kill()
+	c := st.start()
+	defer c.kill()
+	over := text(t, history(t, c.file, 0, run), replay.TextOptions{})
+	require.Contains(t, over, "run ended +1h0m0s: succeeded")
+	require.Equal(t, 1, strings.Count(over, "died"), "what dies behind the end of a run does not matter to it")
+}
+
+// AS-7: what an application appends by itself is no sign of life of a process.
+func TestAnApplicationIsNoSignOfLife(t *testing.T) {
+	st := newStage(t)
+	a := st.start()
+	run := a.plan(0)
+	alive := head(t, a)
+	st.now.Step(time.Minute)
+	data, err := json.Marshal(events.MessageSubmitted{Message: events.MessageID{1}, Payload: json.RawMessage(`{}`), AvailableAt: events.MicrosOf(st.now.Now())})
+	require.NoError(t, err)
+	_, err = a.file.DB().Exec(`INSERT INTO events (position, tx, stream, version, at, type, schema, data)
+		VALUES ($1, $1, $2, 1, $3, $4, 1, $5)`, alive+1, events.AppStream("topic").Key(), st.now.Now().UnixMicro(), events.TypeMessageSubmitted, string(data))
+	require.NoError(t, err)
+	a.kill()
+	b := st.start()
+	defer b.kill()
+	b.dispatch(run)
+	var told []replay.Restart
+	for _, step := range steps(t, history(t, b.file, 0, run)) {
+		told = append(told, step.Restarts...)
+	}
+	require.Len(t, told, 1)
+	require.Equal(t, replay.Died, told[0].How)
+	require.Equal(t, a.e.Node(), told[0].From.Node)
+	require.Equal(t, alive, told[0].Last.Position)
 }
 
 // AS-7, N-3: processes that share a store take turns. The first step of each says that it takes part; nobody is called

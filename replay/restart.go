@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"slices"
 
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
@@ -11,8 +12,8 @@ import (
 type Restart struct {
 	From, To Process
 	How      Change
-	// Last is the newest event in the log before the next process started: the last sign of life of one that died, or its
-	// NodeStopped. Zero where processes share the store, unless From has stopped.
+	// Last is the newest event of a process before the next one started: the last sign of life of From, or its NodeStopped.
+	// Zero where processes share the store, unless From has stopped.
 	Last Mark
 	// Reason is that of a clean stop.
 	Reason string
@@ -73,8 +74,8 @@ func (w *walk) restarts(env events.Envelope) (out []Restart, err error) {
 	return out, err
 }
 
-// RestartsAfter are the changes of process behind a step, up to the position of the Past: those of which the history has
-// no step. Behind the last step of a run that is open, they say that the process which should have gone on has died.
+// RestartsAfter are the ends of processes behind a step, up to the position of the Past, which no step has told. Behind
+// the last step of a run that is open, they say that the process which should have gone on has died.
 func (h *History) RestartsAfter(ctx context.Context, s Step) (out []Restart, err error) {
 	if s.Event.Node.IsZero() {
 		return nil, nil
@@ -87,7 +88,7 @@ func (h *History) RestartsAfter(ctx context.Context, s Step) (out []Restart, err
 		out, err = chain(v, s.Event.Node, page[0].Node)
 		return err
 	})
-	return out, err
+	return slices.DeleteFunc(out, func(r Restart) bool { return r.How == Joined }), err // of what is not this run's
 }
 
 // chain lists the changes of process from one to another, oldest first.
@@ -100,13 +101,13 @@ func chain(v projections.View, from, to events.NodeID) (out []Restart, err error
 		r := Restart{To: next.Process, How: Joined}
 		before := from // where processes share the store, the log does not say who came before whom
 		if !next.shared {
-			page, err := v.After(next.Started.Position-2, 1)
-			if err != nil || len(page) == 0 {
-				return out, err
+			r.How = Died
+			last, ok, err := lastBefore(v, next.Started.Position)
+			if err != nil {
+				return nil, err
 			}
-			r.How, r.Last = Died, Mark{page[0].Position, page[0].At}
-			if !page[0].Node.IsZero() {
-				before = page[0].Node
+			if ok {
+				before, r.Last = last.Node, Mark{last.Position, last.At}
 			}
 		}
 		former, err := processOf(v, before)
@@ -117,13 +118,27 @@ func chain(v projections.View, from, to events.NodeID) (out []Restart, err error
 		if p := former.stopped.Position; p > 0 && p < next.Started.Position {
 			r.How, r.Last, r.Reason = Stopped, former.stopped, former.reason
 		}
-		out = append([]Restart{r}, out...)
-		if before == from || former.Started.Position == 0 {
+		out = append(out, r)
+		if before == from {
 			break
 		}
 		next = former
 	}
+	slices.Reverse(out)
 	return out, nil
+}
+
+// lastBefore is the newest event of a process before a position, and false if a page of the log holds none: events that an
+// application has appended by itself are of no process.
+func lastBefore(v projections.View, p events.Position) (last events.Envelope, ok bool, err error) {
+	const page = 64
+	envs, err := v.After(p-1-page, page)
+	for _, env := range envs {
+		if env.Position < p && !env.Node.IsZero() {
+			last, ok = env, true
+		}
+	}
+	return last, ok, err
 }
 
 // process is what the log says of an incarnation.

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
 )
@@ -50,17 +51,30 @@ func Text(ctx context.Context, w io.Writer, h *History, o TextOptions) error {
 		}
 	}
 	p.release()
-	restarts, err := h.RestartsAfter(ctx, last)
-	if err != nil {
-		return fmt.Errorf("replay run %s: %w", h.Run, err)
-	}
-	p.restarts(restarts)
 	run, err := h.Outcome(ctx)
 	if err != nil {
 		return fmt.Errorf("replay run %s: %w", h.Run, err)
 	}
+	if !over(run) {
+		restarts, err := h.RestartsAfter(ctx, last)
+		if err != nil {
+			return fmt.Errorf("replay run %s: %w", h.Run, err)
+		}
+		p.restarts(restarts)
+	}
 	p.tail(run)
 	return buffered.Flush()
+}
+
+// over reports a run of which nothing more is to come: it has ended, and so has what follows it.
+func over(run projections.SyncRun) bool {
+	done := 0
+	for _, post := range run.PostSync.Posts {
+		if post.Status != decider.PostStarted {
+			done++
+		}
+	}
+	return run.Status.Terminal() && (!run.PostSync.Owed || done >= len(run.Policy.Targets))
 }
 
 // printer is where a text stands. Errors of w stay with w.
@@ -203,8 +217,11 @@ func (p *printer) restart(r Restart) []string {
 	if r.How == Joined {
 		return []string{next + " of the shared store takes part"}
 	}
-	end := fmt.Sprintf("process %s died, its last sign of life is %d, %s", r.From.Node, r.Last.Position, p.since(r.Last.At))
-	if r.How == Stopped {
+	end := fmt.Sprintf("process %s died", r.From.Node)
+	switch {
+	case r.How == Died && r.Last.Position > 0:
+		end += fmt.Sprintf(", its last sign of life is %d, %s", r.Last.Position, p.since(r.Last.At))
+	case r.How == Stopped:
 		end = fmt.Sprintf("process %s stopped, %s", r.From.Node, p.since(r.Last.At))
 		if r.Reason != "" {
 			end += " (" + word(r.Reason) + ")"
