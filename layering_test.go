@@ -132,6 +132,10 @@ var layers = map[string]layer{
 		why: "what tests of an engine share", kit: true,
 		uses: []string{".", "events", "projections", "store/sqlite"},
 	},
+	"replay": {
+		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",
+		uses: []string{".", "events", "decider", "projections"}, third: []string{ulidModule},
+	},
 	"sim":      {why: "the world in one goroutine: it wires everything, and users import it, so it imports no test library", any: true},
 	"cmd/demo": {why: "a program", any: true},
 }

@@ -10,9 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -317,53 +314,6 @@ func (n *Node) lastWord() error {
 }
 
 const stopTimeout = 10 * time.Second
-
-// Verify folds the log by itself, in a scratch store beside the store, and compares every view with it (I-26). It needs
-// as much room there as the store has.
-func (n *Node) Verify(ctx context.Context) (towline.Verification, error) {
-	dir, err := os.MkdirTemp(filepath.Dir(n.c.Store), filepath.Base(n.c.Store)+scratchSuffix)
-	if err != nil {
-		return towline.Verification{}, fmt.Errorf("scratch folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	scratch, err := sqlite.Open(ctx, filepath.Join(dir, scratchName), sqlite.Options{Synchronous: "normal"})
-	if err != nil {
-		return towline.Verification{}, fmt.Errorf("scratch store: %w", err)
-	}
-	v, err := n.engine.Verify(ctx, scratch)
-	return v, errors.Join(err, scratch.Close())
-}
-
-// scratchSuffix and a number follow the name of the store in that of a scratch folder, which holds scratchName.
-const (
-	scratchSuffix = "-verify-"
-	scratchName   = "scratch.db"
-)
-
-// sweep removes what a killed process has left of its Verify. Another process of a shared store may be at it.
-func (n *Node) sweep() {
-	if n.c.Shared {
-		return
-	}
-	folder := filepath.Dir(n.c.Store)
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return // the store has just been opened there; nothing depends on this
-	}
-	for _, e := range entries {
-		number, ours := strings.CutPrefix(e.Name(), filepath.Base(n.c.Store)+scratchSuffix)
-		if _, err := strconv.ParseUint(number, 10, 64); !ours || err != nil || !e.IsDir() {
-			continue
-		}
-		dir := filepath.Join(folder, e.Name())
-		for _, suffix := range []string{"", "-lock", "-setup", "-wal", "-shm"} {
-			_ = os.Remove(filepath.Join(dir, scratchName+suffix)) // what is not there need not go
-		}
-		if err := os.Remove(dir); err != nil { // it holds something else
-			n.logger.Warn("remove the scratch folder of a killed verify", "error", err)
-		}
-	}
-}
 
 // verifyDaily proves the views and the log while the node runs (L-8). What it finds is logged; nothing is repaired.
 func (n *Node) verifyDaily(ctx context.Context) error {

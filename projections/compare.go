@@ -220,20 +220,26 @@ func (t Table) literal(k RowKey) string {
 
 // rowText is SQL for a whole row as one text.
 func rowText(tx store.ReadTx, t Table) (string, error) {
-	var columns []string
-	err := tx.Query(func(r store.Row) error {
+	columns, err := columnsOf(tx, t)
+	for i, name := range columns {
+		columns[i] = `'` + name + `=' || quote("` + name + `")`
+	}
+	return strings.Join(columns, ` || ' ' || `), err
+}
+
+// columnsOf are the names of the columns of a table, in order.
+func columnsOf(tx store.ReadTx, t Table) (columns []string, err error) {
+	err = tx.Query(func(r store.Row) error {
 		var name string
-		if err := r.Scan(&name); err != nil {
-			return err
-		}
-		columns = append(columns, `'`+name+`=' || quote("`+name+`")`)
-		return nil
+		err := r.Scan(&name)
+		columns = append(columns, name)
+		return err
 	}, `SELECT name FROM pragma_table_info($1) ORDER BY cid`, t.Name)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("columns of table %s: %w", t.Name, err)
+		return nil, fmt.Errorf("columns of table %s: %w", t.Name, err)
 	case len(columns) == 0:
-		return "", fmt.Errorf("there is no table %s", t.Name)
+		return nil, fmt.Errorf("there is no table %s", t.Name)
 	}
-	return strings.Join(columns, ` || ' ' || `), nil
+	return columns, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/towline-dev/towline/store"
 )
 
-// Scratch folds a log into a store of its own, for comparison with the live tables. It is the same Apply on other
-// tables: what it finds is a view that has drifted from the log.
+// Scratch folds a log into a store of its own: for comparison with the live tables, and for what they were at a past
+// position. It is the same Apply on other tables, so a difference is a view that has drifted from the log.
 type Scratch struct {
 	store store.Store
 	folds *folder
@@ -27,20 +27,31 @@ func NewScratch(ctx context.Context, s store.Store, stream func(events.StreamID)
 
 // Apply folds one page of the log, in order.
 func (s *Scratch) Apply(ctx context.Context, page []events.Envelope) error {
-	steps := make([]step, 0, len(page)) // folded before the write, which may run twice
+	steps, err := s.steps(page)
+	if err != nil {
+		return err
+	}
+	return s.apply(ctx, steps)
+}
+
+// steps folds before the write, which may run twice.
+func (s *Scratch) steps(page []events.Envelope) ([]step, error) {
+	out := make([]step, 0, len(page))
 	for _, env := range page {
 		before, after, err := s.folds.step(env)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		steps = append(steps, step{env, before, after})
+		out = append(out, step{env, before, after})
 	}
+	return out, nil
+}
+
+func (s *Scratch) apply(ctx context.Context, steps []step) error {
 	return s.store.Write(ctx, func(tx store.Tx) error {
 		for _, st := range steps {
-			for _, p := range All() {
-				if err := p.Apply(tx, st.env, st.before, st.after); err != nil {
-					return fmt.Errorf("apply position %d to %s: %w", st.env.Position, p.Name(), err)
-				}
+			if err := st.apply(tx); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -51,4 +62,13 @@ func (s *Scratch) Apply(ctx context.Context, page []events.Envelope) error {
 type step struct {
 	env           events.Envelope
 	before, after decider.State
+}
+
+func (s step) apply(tx Writer) error {
+	for _, p := range All() {
+		if err := p.Apply(tx, s.env, s.before, s.after); err != nil {
+			return fmt.Errorf("apply position %d to %s: %w", s.env.Position, p.Name(), err)
+		}
+	}
+	return nil
 }

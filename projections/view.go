@@ -64,7 +64,7 @@ const runColumns = `r.run_id, r.job_id, r.sync, r.triggered_by, r.mode, r.select
 
 // Run is one run, and false if there is none of that id.
 func (v View) Run(id events.RunID) (SyncRun, bool, error) {
-	runs, err := v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.run_id = $1`, id[:])
+	runs, err := v.of(runRow(id)).runs(`SELECT `+runColumns+` FROM runs r WHERE r.run_id = $1`, id[:])
 	if err != nil || len(runs) == 0 {
 		return SyncRun{}, false, err
 	}
@@ -124,7 +124,7 @@ func (v View) runs(query string, args ...any) ([]SyncRun, error) {
 // countUnits fills in the counts of a run that is still open, and the derived status running (R-5).
 func (v View) countUnits(run *SyncRun) error {
 	var ended, busy int
-	err := v.tx.Query(func(r store.Row) error {
+	err := v.of(unitRows(run.Run)).tx.Query(func(r store.Row) error {
 		var status string
 		var n int
 		if err := r.Scan(&status, &n); err != nil {
@@ -242,7 +242,7 @@ const unitColumns = `unit_id, run_id, ordinal, source, provider, dataset, member
 
 // Unit is one unit, and false if there is none of that id.
 func (v View) Unit(id events.UnitID) (SyncRunUnit, bool, error) {
-	units, err := v.units(`SELECT `+unitColumns+` FROM units WHERE unit_id = $1`, id[:])
+	units, err := v.of(unitRow(id)).units(`SELECT `+unitColumns+` FROM units WHERE unit_id = $1`, id[:])
 	if err != nil || len(units) == 0 {
 		return SyncRunUnit{}, false, err
 	}
@@ -251,7 +251,7 @@ func (v View) Unit(id events.UnitID) (SyncRunUnit, bool, error) {
 
 // Units lists the units of a run by ordinal, at most limit of them behind an ordinal.
 func (v View) Units(run events.RunID, after, limit int) ([]SyncRunUnit, error) {
-	return v.units(`SELECT `+unitColumns+` FROM units WHERE run_id = $1 AND ordinal > $2 ORDER BY ordinal LIMIT $3`,
+	return v.of(unitRows(run)).units(`SELECT `+unitColumns+` FROM units WHERE run_id = $1 AND ordinal > $2 ORDER BY ordinal LIMIT $3`,
 		run[:], after, limit)
 }
 
@@ -305,7 +305,7 @@ type Brought struct {
 // Brought sums up the succeeded units of a run, by source and dataset.
 func (v View) Brought(run events.RunID) ([]Brought, error) {
 	var out []Brought
-	err := v.tx.Query(func(r store.Row) error {
+	err := v.of(unitRows(run)).tx.Query(func(r store.Row) error {
 		var b Brought
 		var from *int64
 		var to int64

@@ -41,7 +41,7 @@ func (r Register) Key() Key { return Key{Owner: r.Owner, Kind: r.Kind} }
 
 // RegistersOf lists the registers of a run.
 func (v View) RegistersOf(run events.RunID) ([]Register, error) {
-	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE owner = $1 ORDER BY kind`, run[:])
+	return v.of(registerRows(run)).registers(`SELECT `+registerColumns+` FROM outbox WHERE owner = $1 ORDER BY kind`, run[:])
 }
 
 // HeldRegisters lists the registers that wait for a person or for an outcome: marked, parked and unresolved ones, at

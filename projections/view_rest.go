@@ -42,7 +42,7 @@ func (v View) Jobs(before events.JobID, limit int) ([]JobRun, error) {
 
 // Job is one job, and false if there is none of that id.
 func (v View) Job(id events.JobID) (JobRun, bool, error) {
-	jobs, err := v.jobs(`SELECT `+jobColumns+` FROM jobs j WHERE j.job_id = $1`, id[:])
+	jobs, err := v.of(jobRow(id)).jobs(`SELECT `+jobColumns+` FROM jobs j WHERE j.job_id = $1`, id[:])
 	if err != nil || len(jobs) == 0 {
 		return JobRun{}, false, err
 	}

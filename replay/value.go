@@ -1,0 +1,184 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// split parts the row of what the event happened to from the others.
+func (p *printer) split(s Step) (own, others []projections.Change) {
+	for _, c := range s.Changes {
+		if p.row(s, c) == "" {
+			own = append(own, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return own, others
+}
+
+const status = "status"
+
+// state is how the status of a row has changed; "": it has not.
+func (p *printer) state(own []projections.Change) string {
+	for _, c := range own {
+		i := slices.IndexFunc(c.Columns, func(x projections.ColumnChange) bool { return x.Name == status })
+		was, is := "open", "open" // a job, which is given a status when it is closed
+		if i >= 0 {
+			is = p.value(status, c.Columns[i].After)
+			if c.Columns[i].Before != nil {
+				was = p.value(status, c.Columns[i].Before)
+			}
+		}
+		switch {
+		case c.Op == projections.RowNew:
+			return "new, " + is
+		case c.Op == projections.RowGone:
+			return "gone"
+		case i >= 0:
+			return was + " → " + is
+		}
+	}
+	return ""
+}
+
+// change is what else became of a row: columns that have another value, then those that have none any more. What is new in
+// a row of the run stands in its event, and its status above. Of a row that other runs write too, only what it holds now is
+// known.
+func (p *printer) change(s Step, c projections.Change) string {
+	var changed, cleared []string
+	for _, column := range c.Columns {
+		was, is := p.value(column.Name, column.Before), p.value(column.Name, column.After)
+		switch name := p.row(s, c); {
+		case name == "" && (column.Name == status || c.Op != projections.RowChanged):
+		case c.Shared || c.Op == projections.RowNew:
+			changed = append(changed, column.Name+" "+is)
+		case column.After == nil:
+			cleared = append(cleared, column.Name)
+		case column.Before == nil || isJSON(column.After):
+			changed = append(changed, column.Name+" → "+is)
+		default:
+			changed = append(changed, column.Name+" "+was+" → "+is)
+		}
+	}
+	if len(cleared) > 0 {
+		changed = append(changed, "cleared "+strings.Join(cleared, ", "))
+	}
+	text := strings.Join(changed, ", ")
+	if name := p.row(s, c); name != "" {
+		text = name + ": " + text
+	}
+	return text
+}
+
+// isJSON: a list is read as a whole, so what it was before is left to where that was written.
+func isJSON(v any) bool {
+	s, ok := v.(string)
+	return ok && (strings.HasPrefix(s, "{") || strings.HasPrefix(s, "["))
+}
+
+// row names a row; "": it is that of what the event happened to.
+func (p *printer) row(s Step, c projections.Change) string {
+	family := s.Subject.Stream.Family()
+	_, kind, register := s.Subject.Stream.Register()
+	switch {
+	case c.Table == "runs" && family == events.FamilyRun, c.Table == "units" && family == events.FamilyUnit,
+		c.Table == "jobs" && family == events.FamilyJob, c.Table == "outbox" && register && c.Key[1] == string(kind):
+		return ""
+	case c.Table == "runs":
+		return "run"
+	}
+	return c.Table + " " + p.key(c)
+}
+
+// key is source/dataset/window, as people call a unit, or whatever else the key of a table is.
+func (p *printer) key(c projections.Change) string {
+	columns := keyOf(c.Table)
+	var parts []string
+	for i, k := range c.Key {
+		switch {
+		case columns[i] == "window_from" && i+1 < len(columns) && columns[i+1] == "window_to":
+			from, to := k.(int64), c.Key[i+1].(int64)
+			parts = append(parts, events.NewWindow(time.UnixMicro(from), time.UnixMicro(to)).Name())
+		case columns[i] == "window_to":
+		default:
+			parts = append(parts, p.value(columns[i], k))
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func keyOf(table string) []string {
+	tables := projections.Tables()
+	i := slices.IndexFunc(tables, func(t projections.Table) bool { return t.Name == table })
+	return strings.Split(tables[i].Key, ", ")
+}
+
+// value is a column for people: an instant of the run counts from its plan, one of the data is a date, an id is the thing
+// that it names.
+func (p *printer) value(column string, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "–"
+	case int64:
+		switch {
+		case strings.HasSuffix(column, "_at"), strings.HasSuffix(column, "_until"):
+			return p.since(events.Micros(v))
+		case column == "at", strings.HasPrefix(column, "window_"):
+			return time.UnixMicro(v).UTC().Format("2006-01-02T15:04:05.999999Z")
+		case column == "duration":
+			return length(events.Span(v))
+		}
+		return strconv.FormatInt(v, 10)
+	case []byte:
+		return p.id(v)
+	case string:
+		return word(v)
+	}
+	return fmt.Sprint(v)
+}
+
+func (p *printer) remember(s Subject) {
+	if p.names == nil {
+		p.names = map[string]string{}
+	}
+	if id, ok := s.Stream.Unit(); ok {
+		p.names[string(id[:])] = s.Name
+	}
+}
+
+// id is the name of a unit of the run, or the end of an id: that of a process, for one, whose whole id stands where it
+// started.
+func (p *printer) id(b []byte) string {
+	if name, ok := p.names[string(b)]; ok {
+		return name
+	}
+	var id ulid.ULID
+	if copy(id[:], b) != len(id) || len(b) != len(id) {
+		return fmt.Sprintf("%x", b)
+	}
+	return "…" + id.String()[20:]
+}
+
+// word is a text that keeps to its place: as it is, if nothing in it could break the line or be taken for what stands
+// around it.
+func word(s string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(" ,→\"", r) }
+	if isJSON(s) {
+		odd = func(r rune) bool { return !unicode.IsPrint(r) }
+	}
+	if s == "" || !utf8.ValidString(s) || strings.ContainsFunc(s, odd) {
+		return strconv.Quote(s)
+	}
+	return s
+}
