@@ -32,7 +32,8 @@ const (
 	Month = events.Month
 	Year  = events.Year
 
-	AtMostOnce = events.AtMostOnce
+	AtMostOnce  = events.AtMostOnce
+	ExactlyOnce = events.ExactlyOnce
 )
 
 // Sync is what planning must know of a sync. Its ports are given to package node.
@@ -66,18 +67,6 @@ type Retry struct {
 	Backoff time.Duration     // zero: unit.expired_lease_retry_backoff
 	Modes   []events.Mode     // nil: all
 	On      []events.Category // failures that a worker reports and that are tried again, too; a lost worker always is
-}
-
-// PostSync is what follows a run that had a success. The zero value is nothing.
-type PostSync struct {
-	Mode    events.DeliveryMode // AtMostOnce (zero)
-	Targets []Target            // in order (K-8)
-}
-
-// Target is one named action of a post_sync fan-out.
-type Target struct {
-	Name string
-	SQL  string // a script that the sync's sink runs in one transaction
 }
 
 // catalogue is the checked configuration of what can be planned.
@@ -167,14 +156,7 @@ func (s Sync) check() error {
 	if err := distinct("dataset", names); err != nil {
 		return err
 	}
-	targets := make([]string, len(s.PostSync.Targets))
-	for i, t := range s.PostSync.Targets {
-		targets[i] = t.Name
-	}
-	if s.PostSync.Mode != "" && s.PostSync.Mode != events.AtMostOnce {
-		return fmt.Errorf("post_sync mode %q: this release delivers at_most_once", s.PostSync.Mode)
-	}
-	return distinct("post_sync target", targets)
+	return s.PostSync.check()
 }
 
 func (d Dataset) check() error {
@@ -258,7 +240,7 @@ func (s Sync) normal() Sync {
 		}
 		s.Datasets[i] = d
 	}
-	s.PostSync.Mode = cmp.Or(s.PostSync.Mode, events.AtMostOnce)
+	s.PostSync = s.PostSync.normal()
 	return s
 }
 
@@ -273,11 +255,9 @@ func (d Dataset) forPlan() decider.Dataset {
 func (s Sync) policy(k Knobs) events.Policy {
 	p := events.Policy{
 		Lease: events.SpanOf(k.Lease), Lifetime: events.SpanOf(k.MaxLifetime), Countdown: events.SpanOf(k.Countdown),
-		RunCap: k.CapRun, PostSync: s.PostSync.Mode, Retry: s.retryPolicies(k),
+		RunCap: k.CapRun, Retry: s.retryPolicies(k),
 	}
-	for _, t := range s.PostSync.Targets {
-		p.Targets = append(p.Targets, t.Name)
-	}
+	s.PostSync.freeze(&p, k)
 	return p
 }
 

@@ -1,6 +1,8 @@
 package towline_test
 
 import (
+	"context"
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,7 @@ func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
 		"unit.lease":                        {Lease: time.Second - 1},
 		"unit.max_lifetime":                 {MaxLifetime: time.Second, Lease: 2 * time.Second},
 		"unit.expired_lease_retry_backoff":  {ExpiredLeaseRetryBackoff: -1},
+		"post_sync.redrive_after":           {PostSyncRedriveAfter: time.Second},
 		"handler.max_deliveries":            {MaxDeliveries: -1},
 		"api.idempotency_ttl":               {IdempotencyTTL: time.Minute},
 		"error.max_bytes":                   {ErrorMaxBytes: 63},
@@ -66,6 +69,11 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 	dataset := func(d towline.Dataset) func(*towline.Sync) {
 		return func(s *towline.Sync) { s.Datasets = []towline.Dataset{d} }
 	}
+	target := func(x towline.Target) func(*towline.Sync) {
+		x.Name = "t"
+		return func(s *towline.Sync) { s.PostSync.Targets = []towline.Target{x} }
+	}
+	nothing := func(context.Context, *sql.Tx, towline.Post) error { return nil }
 	w := newWorkshop(t)
 	require.NoError(t, w.file.Close())
 	for want, change := range map[string]func(*towline.Sync){
@@ -96,8 +104,21 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 			s.PostSync.Targets = []towline.Target{{Name: "t"},
 				{Name: "t"}}
 		},
-		`post_sync mode "sometimes"`: func(s *towline.Sync) { s.PostSync.Mode = "sometimes" },
-		"exactly_once":               func(s *towline.Sync) { s.PostSync.Mode = events.ExactlyOnce },
+		`post_sync mode "sometimes"`:                  func(s *towline.Sync) { s.PostSync.Mode = "sometimes" },
+		`target "t": it has sql and func`:             target(towline.Target{SQL: "SELECT 1", Func: nothing}),
+		`it has exec and transport: want one of them`: target(towline.Target{Exec: []string{"true"}, Transport: "x"}),
+		"exec is empty":                               target(towline.Target{Exec: []string{""}}),
+		"env, dir and timeout are those of exec":      target(towline.Target{SQL: "SELECT 1", Timeout: time.Second}),
+		"timeout -1s":                                 target(towline.Target{Exec: []string{"true"}, Timeout: -time.Second}),
+		`env "A": want name=value`:                    target(towline.Target{Exec: []string{"true"}, Env: []string{"A"}}),
+		"db is that of func":                          target(towline.Target{DB: new(sql.DB)}),
+		"topic is that of transport":                  target(towline.Target{Topic: "x"}),
+		"exec cannot commit with the once-ledger": func(s *towline.Sync) {
+			s.PostSync = towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{{Name: "t", Exec: []string{"true"}}}}
+		},
+		"transport cannot commit with the once-ledger": func(s *towline.Sync) {
+			s.PostSync = towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{{Name: "t", Transport: "x"}}}
+		},
 	} {
 		s := reports()
 		change(&s)
@@ -124,7 +145,18 @@ func TestDefaultsOfASync(t *testing.T) {
 	require.Equal(t, towline.Medium, got.Datasets[0].Cost)
 	require.Equal(t, []string{"articles"}, got.Datasets[0].Surfaces)
 	require.Equal(t, towline.AtMostOnce, got.PostSync.Mode)
+	require.Zero(t, got.PostSync.Targets[0].Timeout)
 	require.Empty(t, s.Datasets[0].Tier)
+
+	other := reports()
+	other.PostSync.Targets = []towline.Target{{Name: "run", Exec: []string{"true"}}, {Name: "send", Transport: "broker"},
+		{Name: "tell", Transport: "broker", Topic: "ended"}}
+	w = newWorkshop(t, other)
+	got, _ = w.e.Sync("reports")
+	require.Equal(t, 5*time.Minute, got.PostSync.Targets[0].Timeout)
+	require.Equal(t, "post_sync", got.PostSync.Targets[1].Topic)
+	require.Equal(t, "ended", got.PostSync.Targets[2].Topic)
+	require.Empty(t, other.PostSync.Targets[1].Topic)
 	_, ok = w.e.Sync("nobody")
 	require.False(t, ok)
 }

@@ -1,6 +1,7 @@
 package towline_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -243,11 +244,12 @@ type sent struct {
 
 // broker is a publisher that records, and does as it is told.
 type broker struct {
+	name   string                       // empty: "broker"
 	script func(sent) transport.Receipt // nil: everything is accepted
 	sent   []sent
 }
 
-func (*broker) Name() string { return "broker" }
+func (b *broker) Name() string { return cmp.Or(b.name, "broker") }
 
 func (b *broker) Send(_ context.Context, topic string, m *watermill.Message) transport.Receipt {
 	n, err := transport.ParseNotice(m)

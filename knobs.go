@@ -46,7 +46,9 @@ type Knobs struct {
 	ExpiredLeaseMaxRetries   int           // of the shipped policy; 1, negative: none
 	ExpiredLeaseRetryBackoff time.Duration // of the shipped policy; 60 s
 
-	MaxDeliveries  int           // of one in-process message; 10
+	PostSyncRedriveAfter time.Duration // of exactly_once: what was sent so long ago and is not done is sent again; 15 min, at least the publish timeout
+	MaxDeliveries        int           // of one in-process message, and failed wakeups of an exactly_once target; 10
+
 	IdempotencyTTL time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
 	ShutdownGrace  time.Duration // running units may finish so long; 20 s, negative: not at all
 	ErrorMaxBytes  int           // of a stored error text; 2000, at least 64
@@ -65,7 +67,7 @@ func (k Knobs) withDefaults() Knobs {
 		{&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
 		{&k.BackfillChunk, 7 * day}, {&k.BackfillChunkWorkItem, 14 * day}, {&k.HeavyWindow, 7 * day},
 		{&k.Lease, time.Minute}, {&k.MaxLifetime, time.Hour}, {&k.ExpiredLeaseRetryBackoff, time.Minute},
-		{&k.IdempotencyTTL, 7 * day}, {&k.ShutdownGrace, 20 * time.Second},
+		{&k.PostSyncRedriveAfter, 15 * time.Minute}, {&k.IdempotencyTTL, 7 * day}, {&k.ShutdownGrace, 20 * time.Second},
 	}
 	for _, d := range durations {
 		if *d.value == 0 {
@@ -121,6 +123,7 @@ func (k Knobs) check() error {
 		{"unit.lease", k.Lease >= time.Second, k.Lease, "at least 1s"},
 		{"unit.max_lifetime", k.MaxLifetime >= k.Lease, k.MaxLifetime, "at least unit.lease"},
 		{"unit.expired_lease_retry_backoff", k.ExpiredLeaseRetryBackoff >= 0, k.ExpiredLeaseRetryBackoff, "0 or more"},
+		{"post_sync.redrive_after", k.PostSyncRedriveAfter >= k.PublishTimeout, k.PostSyncRedriveAfter, "at least relay.publish_timeout"},
 		{"handler.max_deliveries", k.MaxDeliveries >= 1, k.MaxDeliveries, "at least 1"},
 		{"api.idempotency_ttl", k.IdempotencyTTL >= time.Hour, k.IdempotencyTTL, "at least 1h"},
 		{"error.max_bytes", k.ErrorMaxBytes >= 64, k.ErrorMaxBytes, "at least 64"},
@@ -196,6 +199,7 @@ func (k Knobs) recorded() json.RawMessage {
 		"unit.max_lifetime_us":                us(k.MaxLifetime),
 		"unit.expired_lease_max_retries":      k.expiredLeaseMaxRetries(),
 		"unit.expired_lease_retry_backoff_us": us(k.ExpiredLeaseRetryBackoff),
+		"post_sync.redrive_after_us":          us(k.PostSyncRedriveAfter),
 		"handler.max_deliveries":              k.MaxDeliveries,
 		"api.idempotency_ttl_us":              us(k.IdempotencyTTL),
 		"shutdown.grace_us":                   us(max(k.ShutdownGrace, 0)),

@@ -95,7 +95,7 @@ var layers = map[string]layer{
 	},
 	"provider/git": {
 		why:  "one source behind the port; it runs the git command and needs no library",
-		uses: []string{"events", "provider", "sink"},
+		uses: []string{"events", "provider", "sink", "internal/subprocess"},
 	},
 	"provider/providertest": {
 		why: "the laws that a provider passes", kit: true,
@@ -119,7 +119,7 @@ var layers = map[string]layer{
 	},
 	"handlers": {
 		why:  "a shell around the engine, the provider and its sink; it may not know the relay, nor a driver",
-		uses: []string{".", "events", "decider", "provider", "sink", "transport"}, third: []string{message},
+		uses: []string{".", "events", "decider", "provider", "sink", "transport", "internal/subprocess"}, third: []string{message},
 	},
 	"node": {
 		why: "one process: it ties the parts together and holds no rule. Brokers come to it as publishers",
@@ -127,6 +127,9 @@ var layers = map[string]layer{
 			".", "events", "decider", "handlers", "provider", "relay", "sink", "store/sqlite", "transport", "transport/local",
 		},
 		third: []string{message, "golang.org/x/sync/errgroup"},
+	},
+	"internal/subprocess": {
+		why: "how another program is run and ended; it knows nobody of this module",
 	},
 	"internal/enginetest": {
 		why: "what tests of an engine share", kit: true,

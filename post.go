@@ -9,15 +9,20 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// Post is one post_sync effect that this caller has taken and must run, once.
+// Post is one post_sync effect that this caller has been asked to run. In at_most_once mode it has taken it, and must run
+// it once. In exactly_once mode others may have been asked for it too: the effect commits with its Key in the once-ledger.
 type Post struct {
 	Run        events.RunID
 	Sync       string
+	Mode       events.DeliveryMode
 	Target     Target
-	Generation string
-	MessageID  string
+	Generation string // the same in every delivery
+	MessageID  string // of the newest wakeup
 	Payload    PostPayload
 }
+
+// Key names the effect in a once-ledger (K-6): it is that of the generation and target.
+func (p Post) Key() string { return p.Generation + "." + p.Target.Name }
 
 // PostPayload says what a run has brought (K-5). Only what succeeded is in it, and it is never narrowed: with one open
 // lower bound From is zero.
@@ -31,8 +36,20 @@ type PostPayload struct {
 	To         time.Time    `json:"to"`
 }
 
-// StartPost takes the effect of a target, in its own transaction, before it runs (HP-2). taken is false if it is not the
-// caller's to run: a duplicate, or a message that should not exist. What a broker has made of the message's id does not
+// PostInput is what a command reads on its standard input, as one JSON object.
+type PostInput struct {
+	Sync   string `json:"sync"`
+	Target string `json:"target"`
+	PostPayload
+}
+
+// Input is the PostInput of an effect.
+func (p Post) Input() PostInput { return PostInput{p.Sync, p.Target.Name, p.Payload} }
+
+// StartPost asks to run the effect of a target, in its own transaction, before it runs (HP-2, HP-3). taken is false if it
+// is not the caller's to run: it is done, a duplicate, or a message that should not exist. In at_most_once mode the effect
+// is the caller's from now on, once and for all. In exactly_once mode nothing is written: run it through the once-ledger,
+// and report also if that says that another delivery has done it. What a broker has made of the message's id does not
 // matter: the log holds the one under which it was published.
 func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string) (p Post, taken bool, err error) {
 	err = e.Transact(ctx, "", func(tx *Tx) error {
@@ -41,12 +58,12 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string)
 		if err != nil {
 			return err
 		}
-		g, err := tx.Register(run, events.KindPostSync)
+		n, err := tx.sentPost(run)
 		if err != nil {
 			return err
 		}
-		id := decider.TargetMessageID(run, g.Closed, target)
-		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: id, Marked: g.Closed > 0})
+		id := decider.TargetMessageID(run, n, target)
+		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: id, Sent: n > 0})
 		if err != nil {
 			return err
 		}
@@ -54,44 +71,73 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string)
 			e.tally.unexpectedPosts.Add(1)
 			return nil //nolint:nilerr // a message that should not exist is counted and dropped
 		}
-		if taken = len(results[0].Events) > 0; !taken {
+		taken = len(results[0].Events) > 0 || r.ExactlyOnce() && slices.Contains(r.Outstanding(), target)
+		if !taken {
 			e.tally.absorbed.Add(1)
 			return nil
 		}
-		p = Post{Run: run, Sync: r.Plan.Sync, Generation: decider.Generation(run), MessageID: id}
-		p.Target = e.target(r.Plan.Sync, target)
+		p = Post{
+			Run: run, Sync: r.Plan.Sync, Mode: r.Plan.Policy.PostSync, Generation: decider.Generation(run), MessageID: id,
+			Target: e.Target(r.Plan.Sync, target),
+		}
 		p.Payload, err = tx.PostPayload(run)
 		return err
 	})
 	return p, taken, err
 }
 
-func (e *Engine) target(sync, name string) Target {
+// sentPost is the number of the newest post_sync wakeup that was sent; 0: none was. In exactly_once mode it may have been
+// claimed only: its message is faster than its mark (HP-1).
+func (t *Tx) sentPost(run events.RunID) (int, error) {
+	r, err := t.Run(run)
+	if err != nil {
+		return 0, err
+	}
+	g, err := t.Register(run, events.KindPostSync)
+	if r.ExactlyOnce() {
+		return g.Claimed, err
+	}
+	return g.Closed, err
+}
+
+// Target is the configured target of a sync. One that is not configured has no action.
+func (e *Engine) Target(sync, name string) Target {
 	for _, t := range e.syncs.syncs[sync].PostSync.Targets {
 		if t.Name == name {
 			return t
 		}
 	}
-	return Target{Name: name} // no longer configured: the handler says so in the failure
+	return Target{Name: name}
 }
 
-// CompletePost says that the effect is done.
+// CompletePost says that the effect is done; result is for people. A second word on it changes nothing.
 func (e *Engine) CompletePost(ctx context.Context, p Post, result string) error {
-	return e.settlePost(ctx, decider.CompletePost{
-		Run: p.Run, Target: p.Target.Name, MessageID: p.MessageID, Result: CleanText(result, e.knobs.ErrorMaxBytes),
+	result = CleanText(result, e.knobs.ErrorMaxBytes)
+	return e.endPost(ctx, p, func(id string, sent bool) decider.Command {
+		return decider.CompletePost{Run: p.Run, Target: p.Target.Name, MessageID: id, Sent: sent, Result: result}
 	})
 }
 
-// FailPost says that the effect failed. It is not tried again.
+// FailPost says that the effect failed. In at_most_once mode it is not tried again. In exactly_once mode the first failure
+// of each wakeup is recorded, and it is armed again until it is done, or has failed handler.max_deliveries times (REC-10).
 func (e *Engine) FailPost(ctx context.Context, p Post, c events.Category, text string) error {
-	return e.settlePost(ctx, decider.FailPost{
-		Run: p.Run, Target: p.Target.Name, MessageID: p.MessageID, Category: c, Text: CleanText(text, e.knobs.ErrorMaxBytes),
+	text = CleanText(text, e.knobs.ErrorMaxBytes)
+	return e.endPost(ctx, p, func(id string, sent bool) decider.Command {
+		return decider.FailPost{Run: p.Run, Target: p.Target.Name, MessageID: id, Sent: sent, Category: c, Text: text}
 	})
 }
 
-func (e *Engine) settlePost(ctx context.Context, c decider.Command) error {
+// endPost records the end under the id that the log knows. It outlives ctx (L-11).
+func (e *Engine) endPost(ctx context.Context, p Post, command func(id string, sent bool) decider.Command) error {
 	return e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) error {
-		_, err := tx.Execute(c)
+		n, err := tx.sentPost(p.Run)
+		if err != nil {
+			return err
+		}
+		results, err := tx.Execute(command(decider.TargetMessageID(p.Run, n, p.Target.Name), n > 0))
+		if err == nil && results[0].Rejection != nil {
+			e.tally.unexpectedPosts.Add(1)
+		}
 		return err
 	})
 }

@@ -141,7 +141,7 @@ func TestAnEffectIsTakenOnce(t *testing.T) {
 	posts := w.run(p.Run).PostSync.Posts
 	require.Len(t, posts, 2)
 	require.Equal(t, decider.Post{Target: "mail", MessageID: p.Run.String() + ".post_sync.1.mail",
-		Status: decider.PostFailed, Category: events.SinkError, Text: "password=***", At: posts[0].At}, posts[0])
+		Status: decider.PostFailed, Category: events.SinkError, Text: "password=***", Failures: 1, At: posts[0].At}, posts[0])
 	require.Equal(t, decider.PostCompleted, posts[1].Status)
 	require.EqualValues(t, 2, w.e.Tally().Absorbed)
 }

@@ -38,11 +38,11 @@ func (e *Engine) Park(ctx context.Context, key RegisterKey, by Actor) error {
 	})
 }
 
-// Redrive publishes what is parked after all: the next wakeup of the register is armed now, under a new message id and
+// Redrive publishes what is parked after all, and sends exactly_once effects again that are held: the next wakeup of the register is armed now, under a new message id and
 // with no attempt used (O-18). by needs a name; a reason is recorded if there is one.
 //
 // Errors, each of which has written nothing: *RequestError, which is ErrInvalid, ErrNotFound, or ErrConflict for a register
-// that is not parked, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.
+// that is neither parked nor held, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.
 func (e *Engine) Redrive(ctx context.Context, key RegisterKey, by Actor) error {
 	by, err := e.operator(by)
 	if err != nil {
@@ -50,7 +50,7 @@ func (e *Engine) Redrive(ctx context.Context, key RegisterKey, by Actor) error {
 	}
 	return e.onRegister(ctx, key, by, func(tx *Tx, o owner) error {
 		return tx.act("register", decider.RedriveWakeup{
-			Owner: key.Owner, Kind: key.Kind, Mode: o.mode, At: tx.now, Over: o.over, Reason: by.Reason,
+			Owner: key.Owner, Kind: key.Kind, Mode: o.mode, At: tx.now, Over: o.over, Held: o.held, Reason: by.Reason,
 		}, "")
 	})
 }
@@ -85,6 +85,7 @@ type owner struct {
 	mode     events.DeliveryMode
 	targets  []string
 	over     bool // nothing is owed to it: its run has ended
+	held     bool // its effects are (REC-10)
 }
 
 func (e *Engine) onRegister(ctx context.Context, key RegisterKey, by Actor, action func(*Tx, owner) error) error {
@@ -124,6 +125,7 @@ func (t *Tx) ownerOf(key RegisterKey) (o owner, err error) {
 		return o, err
 	}
 	o.mode, o.targets = run.Plan.Policy.PostSync, run.Plan.Policy.Targets
+	o.held = key.Kind == events.KindPostSync && run.Effects() == decider.EffectsHeld
 	o.over = key.Kind != events.KindPostSync && !run.Open()
 	return o, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// effects are what a commit leaves to be told: a register that is due, one that will be, runs that ended, a lease that was
-// taken from its worker.
+// effects are what a commit leaves to be told: a register that is due, one that will be, runs that ended or whose
+// post_sync went on, a lease that was taken from its worker.
 type effects struct {
 	due     bool
 	later   events.Micros // earliest time ahead at which something comes due; 0: none
@@ -21,6 +21,9 @@ type effects struct {
 func (x *effects) note(after decider.State, now events.Micros) {
 	switch s := after.(type) {
 	case decider.Register:
+		if s.Kind == events.KindPostSync {
+			x.ended = append(x.ended, events.RunID(s.Owner)) // somebody may wait for its outcome (WaitPostSync)
+		}
 		if s.Status != decider.RegisterPending {
 			return
 		}
@@ -158,10 +161,22 @@ func (e *Engine) Revoked() <-chan struct{} { return e.signals.revoked }
 // that another process of a shared store ends is found by CheckWaiters, which the relay calls in every pass. Errors:
 // ErrNotFound; ErrStopped if the engine has stopped before, and then the next process goes on with the run.
 func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
+	return e.waitUntil(ctx, run, func(row projections.SyncRun) bool { return row.Status.Terminal() })
+}
+
+// WaitPostSync returns the run when it has ended and nothing of its post_sync is under way any more: each target is done,
+// has failed for good, is lost, or is held. A target that was accepted and never begun, because its process died (C-46), is
+// none of these in at_most_once mode, and ctx alone ends the wait. What another process of a shared store records is seen
+// in the next pass. Errors: as Wait.
+func (e *Engine) WaitPostSync(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
+	return e.waitUntil(ctx, run, func(row projections.SyncRun) bool { return row.Status.Terminal() && row.PostSync.Over() })
+}
+
+func (e *Engine) waitUntil(ctx context.Context, run events.RunID, over func(projections.SyncRun) bool) (projections.SyncRun, error) {
 	for {
 		ended, cancel := e.signals.wait(run) // before the look, so that nothing falls between
 		row, err := e.lookup(ctx, run)
-		if err != nil || row.Status.Terminal() {
+		if err != nil || over(row) {
 			cancel()
 			return row, err
 		}

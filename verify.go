@@ -84,7 +84,8 @@ func (e *Engine) checkSettings() check.Settings {
 		CapBucket: e.knobs.CapBucket, CapBuckets: e.knobs.CapBuckets, CapEngine: e.knobs.CapEngine,
 		Stale: events.SpanOf(e.knobs.Stale), NeverStartedAfter: events.SpanOf(e.knobs.NeverStartedAfter),
 		MaxAttempts: e.knobs.MaxAttempts, BackoffBase: events.SpanOf(e.knobs.BackoffBase), BackoffCap: events.SpanOf(e.knobs.BackoffCap),
-		IdempotencyTTL: events.SpanOf(e.knobs.IdempotencyTTL), MaxUnits: e.knobs.MaxUnits,
+		PostRedriveAfter: events.SpanOf(e.knobs.PostSyncRedriveAfter),
+		IdempotencyTTL:   events.SpanOf(e.knobs.IdempotencyTTL), MaxUnits: e.knobs.MaxUnits,
 	}
 }
 
@@ -242,6 +243,7 @@ func compareRun(v projections.View, want check.Run, differ func(string, any, any
 	differ(name+" counts", [4]int{run.Total, run.Succeeded, run.Failed, run.Cancelled}, [4]int{want.Total, n.Succeeded, n.Failed, n.Cancelled})
 	if want.Status.Terminal() {
 		differ(name+" status", run.Status, want.Status)
+		differ(name+" effects", string(run.PostSync.Effects), want.Effects())
 	}
 	return nil
 }

@@ -41,13 +41,16 @@ func (c *Checker) mayArm(e events.Envelope, r *register, ev events.OutboxArmed) 
 	}
 	if ev.Cause == events.ArmRedriven {
 		c.checkOperator(e, "", false, "")
-		if r.State != Parked {
+		if r.State != Parked && !r.heldEffects() {
 			c.wrong("I-2", e, "it redrives a register that is %s (O-18)", r.describe())
 		}
 	}
 	switch r.Kind {
 	case events.KindPostSync:
 		c.mayArmPost(e, r, first)
+		if !first && r.order() == events.PublishFirst {
+			c.mayArmAgain(e, r, ev)
+		}
 		return
 	case events.KindMessage:
 		if first {
@@ -110,7 +113,7 @@ func (c *Checker) mayArmDispatch(e events.Envelope, r *register, ev events.Outbo
 	}
 }
 
-// mayArmPost: post_sync is armed by the end of its run, once (I-8, I-13).
+// mayArmPost: post_sync is armed by the end of its run, and in at_most_once mode once (I-8, I-13).
 func (c *Checker) mayArmPost(e events.Envelope, r *register, first bool) {
 	run := r.run
 	switch {

@@ -68,7 +68,7 @@ func (c *Checker) messageIDs(r *register, n int) []string {
 		}
 		slices.Sort(ids)
 	case events.KindPostSync:
-		for _, t := range r.run.Policy.Targets {
+		for _, t := range r.run.outstanding() {
 			ids = append(ids, id+"."+t+suffix)
 		}
 	default:

@@ -43,6 +43,12 @@ func (c *Checker) claimed(e events.Envelope, r *register, ev events.OutboxClaime
 			c.wrong("I-2", e, "the claim counts %d messages, and wakeup %d announces %d units (K-1)", ev.MessageCount, ev.N, n)
 		}
 	}
+	if r.Kind == events.KindPostSync && r.owed == yes {
+		r.messages = len(r.run.outstanding())
+		if ev.MessageCount != r.messages {
+			c.wrong("I-2", e, "the claim counts %d messages, and %d targets are to be told (K-8)", ev.MessageCount, r.messages)
+		}
+	}
 	if ev.N <= r.Closed {
 		return // it stays closed
 	}

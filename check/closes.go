@@ -12,8 +12,8 @@ func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatc
 	if ev.Order != order {
 		c.wrong("I-2", e, "it is marked %s, and the order of %s is %s (8.1)", ev.Order, r.Kind, order)
 	}
-	if r.Kind == events.KindPostSync && ev.MessageCount != len(r.run.Policy.Targets) {
-		c.wrong("I-2", e, "the mark counts %d messages, and the run has %d targets (K-8)", ev.MessageCount, len(r.run.Policy.Targets))
+	if r.Kind == events.KindPostSync && ev.MessageCount != r.messages {
+		c.wrong("I-2", e, "the mark counts %d messages, and its claim was for %d targets (K-8)", ev.MessageCount, r.messages)
 	}
 	c.noteMark(e, r)
 

@@ -58,7 +58,10 @@ func (c *Checker) afterEnd(e events.Envelope, r *run) {
 	case events.PostSyncStarted:
 		c.checkPost(e, r, ev.Generation, ev.Target, ev.MessageID)
 		p := r.post(ev.Target)
-		if p.Started > 0 && r.mode() == events.AtMostOnce {
+		switch {
+		case r.mode() == events.ExactlyOnce:
+			c.wrong("I-2", e, "the effect of target %q is taken, and in exactly_once mode the once-ledger says who runs it (HP-3)", ev.Target)
+		case p.Started > 0:
 			c.wrong("I-2", e, "the effect of target %q starts a second time (HP-2)", ev.Target)
 		}
 		p.Started++
@@ -74,6 +77,7 @@ func (c *Checker) afterEnd(e events.Envelope, r *run) {
 		c.checkPost(e, r, ev.Generation, ev.Target, ev.MessageID)
 		p := r.post(ev.Target)
 		c.checkEffect(e, r, p)
+		c.checkFailure(e, r, p, ev.MessageID)
 		p.Failed++
 	default:
 		c.wrong("I-3", e, "%s follows the end of the run, which is %s", e.Event.EventType(), r.Status)

@@ -412,8 +412,6 @@ func spare(scenario string, e *entry) bool {
 		return scenario == "outbox" && ev.N == 2 && ev.Cause == events.ArmCapped
 	case events.OutboxDispatched: // the claim is not over where the log ends, and the next number waits
 		return scenario == "restart" && ev.N == 2 && e.stream == reg(1, events.KindDispatch)
-	case events.PostSyncStarted: // exactly_once goes by its ledger (HP-3)
-		return scenario == "post_sync" && e.stream == events.RunStream(runID(2))
 	}
 	return false
 }

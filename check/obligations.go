@@ -47,15 +47,7 @@ func (c *Checker) owes(r *register, n int, now events.Micros) answer {
 }
 
 // completed: in exactly_once mode a run is done when every target has completed (K-8).
-func (r *run) completed() bool {
-	done := 0
-	for _, p := range r.Posts {
-		if p.Completed > 0 && r.hasTarget(p.Target) {
-			done++
-		}
-	}
-	return done == len(r.Policy.Targets)
-}
+func (r *run) completed() bool { return len(r.outstanding()) == 0 }
 
 // dispatchOwed: some unit is planned with an open tier, due or stale (O-8). What is held may be owed or not.
 func (c *Checker) dispatchOwed(r *run, now events.Micros) answer {

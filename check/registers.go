@@ -80,6 +80,7 @@ type register struct {
 	claimedAt  events.Position // newest claim
 	marks      int
 	owed       answer // at the newest claim (O-8)
+	messages   int    // of post_sync: targets that the newest claim is for (K-8)
 	counted    bool   // the newest release spent its attempt
 	releasedTx events.Position
 	released   int // number of the newest release

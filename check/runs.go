@@ -43,6 +43,8 @@ func (n UnitCounts) Open() int { return n.Planned + n.Dispatching + n.Running + 
 type Post struct {
 	Target                     string
 	Started, Completed, Failed int
+
+	failedAt string // message of the newest failure
 }
 
 type run struct {

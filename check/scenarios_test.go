@@ -14,6 +14,7 @@ var scenarios = []struct {
 	{"outbox", outboxTrouble},
 	{"restart", restart},
 	{"post_sync", postSyncs},
+	{"exactly once", exactlyOnce},
 	{"operator", operator},
 	{"parked for ever", parkedForEver},
 	{"around", around},
@@ -227,28 +228,11 @@ func restart(s *script) {
 	s.tx(func() { s.succeed(1, 2, 1, remote) })
 }
 
-// postSyncs: an unknown publish that is resolved, and exactly_once with a second wakeup.
+// postSyncs: an unknown publish that is resolved.
 func postSyncs(s *script) {
 	s.start(1)
-	finish := func(run int, mode events.DeliveryMode) {
-		p := policy()
-		p.PostSync, p.Targets = mode, []string{"report", "page"}
-		u := s.work("a", "commits")
-		u.Watermark = false
-		s.plan(run, p, u)
-		s.relay(run, events.KindDispatch, 1, 1)
-		s.dispatchUnits(run, 1, true, to(1, 1, 1, events.DispatchPlanned))
-		s.relay(run, events.KindUnit, 1, 1)
-		t := s.claim(run, 1, 1)
-		s.tx(func() {
-			s.succeed(run, 1, 1, t)
-			s.arm(run, events.KindFinalize, 1, s.now, events.ArmSettled)
-		})
-		s.relay(run, events.KindFinalize, 1, 1)
-		s.end(run, events.RunSucceeded, events.Counts{Total: 1, Succeeded: 1}, true)
-	}
+	s.succeeded(1, events.AtMostOnce, "report", "page")
 	k := events.KindPostSync
-	finish(1, events.AtMostOnce)
 	t := s.take(1, k, 1, 1, 2)
 	s.add(reg(1, k), events.OutboxDispatched{N: 1, Token: t, Order: events.MarkFirst, Transport: "nats", MessageCount: 2})
 	s.add(reg(1, k), events.OutboxOutcome{N: 1, Target: "report", Outcome: events.Accepted})
@@ -256,21 +240,28 @@ func postSyncs(s *script) {
 	s.add(reg(1, k), events.OutboxOutcome{N: 1, Target: "page", Outcome: events.Unknown, Cause: events.OutcomeRelayDied})
 	s.add(reg(1, k), events.OutboxResolved{N: 1, Target: "page", Outcome: events.ResolvedLost, Actor: "me", Reason: "no trace"})
 	s.post(1, 1, "report")
+}
 
-	finish(2, events.ExactlyOnce)
-	s.relay(2, k, 1, 2)
-	s.post(2, 1, "report")
-	id := postID(2, 1, "page")
-	s.add(events.RunStream(runID(2)), events.PostSyncFailed{Generation: runID(2).String() + ".1", Target: "page", MessageID: id, Category: events.HandlerFailed})
-	s.after(15 * minute)
-	s.arm(2, k, 2, s.now, events.ArmMaterialized)
-	s.relay(2, k, 2, 2)
-	s.add(events.RunStream(runID(2)), events.PostSyncCompleted{Generation: runID(2).String() + ".1", Target: "page", MessageID: postID(2, 2, "page")})
-	s.arm(2, k, 3, s.now, events.ArmMaterialized)
+// succeeded is a run of one unit, up to its end, that owes a post_sync.
+func (s *script) succeeded(run int, mode events.DeliveryMode, targets ...string) {
+	p := policy()
+	p.PostSync, p.Targets = mode, targets
+	if mode == events.ExactlyOnce {
+		p.MaxDeliveries = 2
+	}
+	u := s.work("a", "commits")
+	u.Watermark = false
+	s.plan(run, p, u)
+	s.relay(run, events.KindDispatch, 1, 1)
+	s.dispatchUnits(run, 1, true, to(1, 1, 1, events.DispatchPlanned))
+	s.relay(run, events.KindUnit, 1, 1)
+	t := s.claim(run, 1, 1)
 	s.tx(func() {
-		t := s.take(2, k, 3, 1, 2)
-		s.add(reg(2, k), events.OutboxDropped{N: 3, Token: t, Reason: events.DropNothingOwed})
+		s.succeed(run, 1, 1, t)
+		s.arm(run, events.KindFinalize, 1, s.now, events.ArmSettled)
 	})
+	s.relay(run, events.KindFinalize, 1, 1)
+	s.end(run, events.RunSucceeded, events.Counts{Total: 1, Succeeded: 1}, true)
 }
 
 func postID(run, n int, target string) string {

@@ -24,6 +24,7 @@ type Settings struct {
 	MaxAttempts       int                   // relay.max_attempts
 	BackoffBase       events.Span           // relay.backoff_base
 	BackoffCap        events.Span           // relay.backoff_cap
+	PostRedriveAfter  events.Span           // post_sync.redrive_after
 	MaxDeferrals      int                   // rate_limit.max_deferrals
 	MaxWait           events.Span           // rate_limit.max_wait
 	IdempotencyTTL    events.Span           // api.idempotency_ttl
@@ -66,6 +67,7 @@ func (s Settings) with(config json.RawMessage) Settings {
 	span("dispatch.never_started_after", &s.NeverStartedAfter)
 	span("relay.backoff_base", &s.BackoffBase)
 	span("relay.backoff_cap", &s.BackoffCap)
+	span("post_sync.redrive_after", &s.PostRedriveAfter)
 	span("rate_limit.max_wait", &s.MaxWait)
 	span("api.idempotency_ttl", &s.IdempotencyTTL)
 	for _, key := range [...]string{"dispatch.never_started_after", "dispatch.never_started_after_us"} {

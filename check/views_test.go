@@ -139,7 +139,7 @@ func TestSettings(t *testing.T) {
 	require.Equal(t, Settings{
 		CapBucket: 8, CapBuckets: map[events.Bucket]int{"git/heavy": 2}, CapEngine: 64,
 		Stale: 15 * minute, NeverStartedAfter: 24 * hour, MaxAttempts: 3, BackoffBase: 5 * second, BackoffCap: 300 * second,
-		MaxDeferrals: 2, MaxWait: 2 * hour, IdempotencyTTL: 7 * 24 * hour, MaxUnits: 1000,
+		PostRedriveAfter: 15 * minute, MaxDeferrals: 2, MaxWait: 2 * hour, IdempotencyTTL: 7 * 24 * hour, MaxUnits: 1000,
 	}, got)
 	require.Equal(t, 2, got.capOf("git/heavy"))
 	require.Equal(t, 8, got.capOf("git/light"))

@@ -46,6 +46,12 @@ var Deliveries = [...]Delivery{
 		ArmedBy:  "finalize or cancel",
 		Harmless: "PostSyncStarted is decided once per generation and target",
 	},
+	{
+		Kind: events.KindPostSync, Mode: events.ExactlyOnce, Topic: string(events.KindPostSync), Guarantee: "at least once, effect once",
+		Order: events.PublishFirst, Rearm: true,
+		ArmedBy:  "finalize or cancel; materialization until every target has completed",
+		Harmless: "the once-ledger, under a generation that stays the same",
+	},
 }
 
 // DeliveryOf is the row of a kind; mode matters for post_sync only. It panics on a kind that this release cannot

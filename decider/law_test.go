@@ -47,6 +47,7 @@ type world struct {
 	t         *rapid.T
 	now       events.Micros
 	kind      events.Kind
+	mode      events.DeliveryMode
 	states    map[events.StreamID]State
 	logs      map[events.StreamID][]events.Envelope
 	snapshots []snapshot
@@ -94,12 +95,15 @@ func TestTheLawsHoldForRandomHistories(t *testing.T) {
 	for _, tt := range []struct {
 		topic string
 		kind  events.Kind
+		mode  events.DeliveryMode
 	}{
-		{"unit", events.KindUnit}, {"register", events.KindUnit}, {"register", events.KindPostSync}, {"run, job and node", events.KindUnit},
+		{"unit", events.KindUnit, events.AtMostOnce}, {"register", events.KindUnit, events.AtMostOnce},
+		{"register", events.KindPostSync, events.AtMostOnce}, {"register", events.KindPostSync, events.ExactlyOnce},
+		{"run, job and node", events.KindUnit, events.AtMostOnce}, {"run, job and node", events.KindUnit, events.ExactlyOnce},
 	} {
-		t.Run(tt.topic+" "+string(tt.kind), func(t *testing.T) {
+		t.Run(tt.topic+" "+string(tt.kind)+" "+string(tt.mode), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				w := &world{t: t, now: t0, kind: tt.kind, states: map[events.StreamID]State{}, logs: map[events.StreamID][]events.Envelope{}}
+				w := &world{t: t, now: t0, kind: tt.kind, mode: tt.mode, states: map[events.StreamID]State{}, logs: map[events.StreamID][]events.Envelope{}}
 				for range rapid.IntRange(1, 100).Draw(t, "steps") {
 					w.now = w.now.Add(rapid.SampledFrom(pauses).Draw(t, "pause"))
 					w.step(w.command(types[rapid.SampledFrom(topics[tt.topic]).Draw(t, "command")]))
@@ -216,9 +220,11 @@ func (w *world) requireSoundRegister(b Register, e events.Event, a Register) {
 		require.Equal(w.t, b.Announce(), armed.N, "K-1: the number announced is the number armed")
 		require.Equal(w.t, armed.N, a.Announce(), "K-1: and it stays the open one")
 	}
-	if a.Kind == events.KindPostSync {
+	if a.Kind == events.KindPostSync && w.mode == events.AtMostOnce {
 		require.Equal(w.t, 1, a.Newest, "I-13: post_sync has one wakeup")
 	}
+	require.LessOrEqual(w.t, a.Closed, a.Claimed, "what is closed was claimed")
+	require.LessOrEqual(w.t, a.Claimed, a.Current)
 }
 
 // requireStrangersChangeNothing: D-8, O-9. A token that was never given, or an attempt that is over, is refused, in
@@ -248,10 +254,10 @@ func (w *world) requireStrangersChangeNothing() {
 	}
 	r := w.register()
 	for _, c := range []Command{
-		MarkWakeup{Owner: theRun, Kind: w.kind, Mode: events.AtMostOnce, At: w.now, N: r.Current, Token: stranger},
-		MarkWakeup{Owner: theRun, Kind: w.kind, Mode: events.AtMostOnce, At: w.now, N: r.Current + 1, Token: r.Claim.Token},
-		ReleaseWakeup{Owner: theRun, Kind: w.kind, Mode: events.AtMostOnce, At: w.now, N: r.Current, Token: stranger, Cause: events.ReleaseShed},
-		ReleaseWakeup{Owner: theRun, Kind: w.kind, Mode: events.AtMostOnce, At: w.now, N: r.Current - 1, Token: r.Claim.Token, Cause: events.ReleaseRefused},
+		MarkWakeup{Owner: theRun, Kind: w.kind, Mode: w.mode, At: w.now, N: r.Current, Token: stranger},
+		MarkWakeup{Owner: theRun, Kind: w.kind, Mode: w.mode, At: w.now, N: r.Current + 1, Token: r.Claim.Token},
+		ReleaseWakeup{Owner: theRun, Kind: w.kind, Mode: w.mode, At: w.now, N: r.Current, Token: stranger, Cause: events.ReleaseShed},
+		ReleaseWakeup{Owner: theRun, Kind: w.kind, Mode: w.mode, At: w.now, N: r.Current - 1, Token: r.Claim.Token, Cause: events.ReleaseRefused},
 	} {
 		got, rejection := Decide(r, c)
 		require.ErrorIs(w.t, rejection, ErrClaimLost, "%+v", c)
@@ -278,7 +284,7 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	switch f.Name {
 	case "New":
 		return reflect.ValueOf(register.Newest == 0)
-	case "RunOpen", "Marked", "SlotFree", "Counted":
+	case "RunOpen", "Sent", "SlotFree", "Counted":
 		return pick(w, f.Name, true, true, true, true, true, true, true, false)
 	case "N":
 		if c == reflect.TypeFor[ClaimWakeup]() {
@@ -304,7 +310,9 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	case "NeverStarted":
 		return pick(w, f.Name, 0, 24*hour)
 	case "Target":
-		return pick(w, f.Name, "a", "b")
+		return pick(w, f.Name, "activity", "digest")
+	case "MessageID":
+		return pick(w, f.Name, "1", "2", "3")
 	case "Counts":
 		return pick(w, f.Name, counts(2, 2, 0, 0), counts(2, 1, 1, 0), counts(2, 1, 0, 0), events.Counts{})
 	}
@@ -332,7 +340,7 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	case reflect.TypeFor[events.Kind]():
 		return reflect.ValueOf(w.kind)
 	case reflect.TypeFor[events.DeliveryMode]():
-		return reflect.ValueOf(events.AtMostOnce)
+		return reflect.ValueOf(w.mode)
 	case reflect.TypeFor[events.ReleaseCause]():
 		return pick(w, f.Name, events.ReleaseRefused, events.ReleasePublishUnknown, events.ReleaseClaimExpired, events.ReleaseIncarnationGone, events.ReleaseShed)
 	case reflect.TypeFor[events.DropReason]():
@@ -358,7 +366,9 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	case reflect.TypeFor[Backoff]():
 		return reflect.ValueOf(theBackoff)
 	case reflect.TypeFor[events.RunPlanned]():
-		return pick(w, f.Name, plannedRun(2), plannedRun(2), plannedRun(0))
+		several, none := plannedRun(2), plannedRun(0)
+		several.Policy.PostSync, several.Policy.MaxDeliveries = w.mode, 2
+		return pick(w, f.Name, several, several, none)
 	case reflect.TypeFor[events.UnitPlanned]():
 		return reflect.ValueOf(thePlan)
 	case reflect.TypeFor[events.JobOpened](), reflect.TypeFor[events.NodeStarted](), reflect.TypeFor[events.NodeRecovered]():

@@ -10,6 +10,7 @@ type Owing struct {
 	Dispatchable bool // a unit is planned with open tier, retrying and due, or dispatching and stale
 	Announced    int  // units that the wakeup in question expands to (K-1)
 	PostSync     bool // the run ended with something to follow
+	Effects      Effects
 	UnitLost     bool // the message of a dispatching unit died with its incarnation (N-3)
 }
 
@@ -26,8 +27,12 @@ func (o Owing) Drop(k events.Kind) events.DropReason {
 		return o.dropUnless(o.Announced > 0)
 	case events.KindFinalize:
 		return o.dropUnless(o.OpenUnits == 0)
+	case events.KindPostSync:
+		if o.Effects == EffectsDone {
+			return events.DropNothingOwed
+		}
 	}
-	return "" // post_sync at most once: its run has ended, and nothing can undo that
+	return "" // post_sync: its run has ended, and nothing can undo that
 }
 
 func (o Owing) dropUnless(owed bool) events.DropReason {
@@ -49,7 +54,7 @@ func (o Owing) Owes(k events.Kind) bool {
 	case events.KindFinalize:
 		return o.RunOpen && o.OpenUnits == 0
 	case events.KindPostSync:
-		return o.RunTerminal && o.PostSync
+		return o.RunTerminal && o.PostSync && o.Effects != EffectsDone && o.Effects != EffectsHeld
 	}
 	return false
 }
@@ -59,15 +64,21 @@ type Redrive struct {
 	Now          events.Micros
 	Countdown    events.Span // dispatch.countdown
 	RedriveAfter events.Span // relay.redrive_after
-	CloserGone   bool        // the incarnation of Register.ClosedBy is gone
-	UnitLost     bool        // of dispatch: the message of a dispatching unit died with its incarnation
-	Room         bool        // of dispatch: a free slot lets a unit of the run in
+	PostRedrive  events.Span // post_sync.redrive_after, of exactly_once
+	Mode         events.DeliveryMode
+	CloserGone   bool // the incarnation of Register.ClosedBy is gone
+	UnitLost     bool // of dispatch: the message of a dispatching unit died with its incarnation
+	Room         bool // of dispatch: a free slot lets a unit of the run in
 }
 
 // Materialize reports that an owed obligation has lost its wakeup, so that it must be armed again.
 func (d Redrive) Materialize(k events.Kind, r Register) bool {
-	if k == events.KindPostSync && r.Newest > 0 {
-		return false // wakeup 1 is the only one
+	wait := d.RedriveAfter
+	if k == events.KindPostSync {
+		if r.Newest > 0 && !DeliveryOf(k, d.Mode).Rearm {
+			return false // wakeup 1 is the only one
+		}
+		wait = d.PostRedrive
 	}
 	switch r.Status {
 	case RegisterClaimed, RegisterParked, RegisterMarked, RegisterUnresolved:
@@ -82,7 +93,7 @@ func (d Redrive) Materialize(k events.Kind, r Register) bool {
 			return k == events.KindDispatch && d.Room && d.lost(k, r)
 		}
 	}
-	return r.Closed == 0 || r.LastClosedAt <= d.Now.Add(-d.RedriveAfter) || d.lost(k, r)
+	return r.Closed == 0 || r.LastClosedAt <= d.Now.Add(-wait) || d.lost(k, r)
 }
 
 // lost reports that a message died with its process, so that nothing is to be waited for (N-3): that of the newest closed

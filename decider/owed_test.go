@@ -118,7 +118,7 @@ func TestALostWakeupIsMaterialized(t *testing.T) {
 		"unresolved":                        {given: and(claimedRegister(), at(0, marked(1, tokenA, 1)), at(0, outcome("", events.Unknown))), want: false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Redrive{Now: now, Countdown: minute, RedriveAfter: minute, CloserGone: tt.gone}
+			d := Redrive{Now: now, Countdown: minute, RedriveAfter: minute, Mode: events.AtMostOnce, CloserGone: tt.gone}
 			for _, k := range []events.Kind{events.KindDispatch, events.KindFinalize} {
 				require.Equal(t, tt.want, d.Materialize(k, givenRegister(k, tt.given...)), k)
 			}

@@ -16,7 +16,7 @@ func endedRun(more ...events.Event) []happening {
 }
 
 func start(target string) StartPost {
-	return StartPost{Run: theRun, Target: target, MessageID: TargetMessageID(theRun, 1, target), Marked: true}
+	return StartPost{Run: theRun, Target: target, MessageID: TargetMessageID(theRun, 1, target), Sent: true}
 }
 
 func started(target string) events.PostSyncStarted {
@@ -39,7 +39,7 @@ func TestAnEffectIsTakenOncePerTarget(t *testing.T) {
 // HP-1: a message that comes before its run has ended, or that no mark announced, is unexpected.
 func TestAnUnexpectedMessageStartsNoEffect(t *testing.T) {
 	unmarked := start("activity")
-	unmarked.Marked = false
+	unmarked.Sent = false
 	for name, tt := range map[string]struct {
 		given   []happening
 		command StartPost
@@ -59,8 +59,8 @@ func TestAnUnexpectedMessageStartsNoEffect(t *testing.T) {
 // HP-2, SC-059: an effect ends once, well or badly, and a failed one is not tried again.
 func TestAnEffectEndsOnce(t *testing.T) {
 	id := TargetMessageID(theRun, 1, "activity")
-	done := CompletePost{Run: theRun, Target: "activity", MessageID: id, Result: "3 rows"}
-	failed := FailPost{Run: theRun, Target: "activity", MessageID: id, Category: events.SinkError, Text: "locked"}
+	done := CompletePost{Run: theRun, Target: "activity", MessageID: id, Sent: true, Result: "3 rows"}
+	failed := FailPost{Run: theRun, Target: "activity", MessageID: id, Sent: true, Category: events.SinkError, Text: "locked"}
 	completedEvent := events.PostSyncCompleted{Generation: Generation(theRun), Target: "activity", MessageID: id, Result: "3 rows"}
 	failedEvent := events.PostSyncFailed{
 		Generation: Generation(theRun), Target: "activity", MessageID: id, Category: events.SinkError, Text: "locked",
@@ -83,10 +83,10 @@ func TestPostsAreKeptPerTarget(t *testing.T) {
 	after := givenRun(endedRun(started("a"), started("b"), events.PostSyncFailed{Target: "a", MessageID: "m", Category: events.Timeout, Text: "x"})...)
 	require.Equal(t, []Post{
 		{Target: "b", MessageID: TargetMessageID(theRun, 1, "b"), Status: PostStarted, At: t0.Add(second)},
-		{Target: "a", MessageID: "m", Status: PostFailed, Category: events.Timeout, Text: "x", At: t0.Add(second)},
+		{Target: "a", MessageID: "m", Status: PostFailed, Category: events.Timeout, Text: "x", Failures: 1, At: t0.Add(second)},
 	}, after.Posts)
 	done := givenRun(endedRun(started("a"), events.PostSyncCompleted{Target: "a", MessageID: "m", Result: "3 rows"})...)
-	require.Equal(t, []Post{{Target: "a", MessageID: "m", Status: PostCompleted, At: t0.Add(second)}}, done.Posts)
+	require.Equal(t, []Post{{Target: "a", MessageID: "m", Status: PostCompleted, Result: "3 rows", At: t0.Add(second)}}, done.Posts)
 	_, taken := after.Post("c")
 	require.False(t, taken)
 	after.Posts = nil

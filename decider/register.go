@@ -27,6 +27,7 @@ type Register struct {
 	Newest  int // highest number ever armed
 	Current int // lowest number neither closed nor parked, else the newest
 	Closed  int // highest closed number
+	Claimed int // highest number ever claimed: what was published has no higher one
 
 	AvailableAt    events.Micros // of Current while pending
 	Attempts       int           // of Current
@@ -162,7 +163,7 @@ func (r Register) evolve(env events.Envelope) Register {
 	case events.OutboxArmed:
 		r = r.armed(env, e)
 	case events.OutboxClaimed:
-		r.Status, r.Attempts = RegisterClaimed, e.Attempt
+		r.Status, r.Attempts, r.Claimed = RegisterClaimed, e.Attempt, max(r.Claimed, e.N)
 		r.Claim = Claim{Token: e.Token, ExpiresAt: e.ClaimExpiresAt, Node: env.Node, Messages: e.MessageCount}
 		r.AvailableAt, r.Floor = 0, false
 	case events.OutboxDispatched:

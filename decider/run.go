@@ -19,7 +19,7 @@ type Run struct {
 	PlannedAt    events.Micros
 	StartedAt    events.Micros
 	CompletedAt  events.Micros
-	Posts        []Post // one per target that a handler took, in order
+	Posts        []Post // one per target of whose effect something is on record, the newest last
 }
 
 // Post is what became of the post_sync effect of one target.
@@ -28,7 +28,9 @@ type Post struct {
 	MessageID string          `json:"message_id"`
 	Status    PostStatus      `json:"status"`
 	Category  events.Category `json:"category,omitzero"`
-	Text      string          `json:"text,omitzero"`
+	Text      string          `json:"text,omitzero"`   // of the newest failure
+	Result    string          `json:"result,omitzero"` // of a completed one, for people
+	Failures  int             `json:"failures,omitzero"`
 	At        events.Micros   `json:"at"`
 }
 
@@ -47,7 +49,7 @@ func (r Run) Open() bool { return r.Status != "" && !r.Status.Terminal() }
 // Exists reports that the run was planned.
 func (r Run) Exists() bool { return r.Status != "" }
 
-// Post returns what became of a target, and false if no handler took it.
+// Post returns what became of a target, and false if nothing is on record of it.
 func (r Run) Post(target string) (Post, bool) {
 	for _, p := range r.Posts {
 		if p.Target == target {
@@ -73,13 +75,21 @@ func (r Run) evolve(env events.Envelope) Run {
 	case events.PostSyncStarted:
 		r.Posts = r.withPost(Post{Target: e.Target, MessageID: e.MessageID, Status: PostStarted, At: env.At})
 	case events.PostSyncCompleted:
-		r.Posts = r.withPost(Post{Target: e.Target, MessageID: e.MessageID, Status: PostCompleted, At: env.At})
+		r.Posts = r.withPost(Post{
+			Target: e.Target, MessageID: e.MessageID, Status: PostCompleted, Result: e.Result, Failures: r.failures(e.Target), At: env.At,
+		})
 	case events.PostSyncFailed:
 		r.Posts = r.withPost(Post{
-			Target: e.Target, MessageID: e.MessageID, Status: PostFailed, Category: e.Category, Text: e.Text, At: env.At,
+			Target: e.Target, MessageID: e.MessageID, Status: PostFailed, Category: e.Category, Text: e.Text,
+			Failures: r.failures(e.Target) + 1, At: env.At,
 		})
 	}
 	return r
+}
+
+func (r Run) failures(target string) int {
+	p, _ := r.Post(target)
+	return p.Failures
 }
 
 // withPost copies: a state is a value, and an older copy of it may live in a cache.

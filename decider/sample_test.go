@@ -38,9 +38,12 @@ func samples() []sample {
 	notOwed.Drop = events.DropRunTerminal
 	markFirst := mark(second)
 	markFirst.Kind, markFirst.Mode = events.KindPostSync, events.AtMostOnce
+	publishFirst := markFirst
+	publishFirst.Mode = events.ExactlyOnce
 	first := arm(0)
 	first.New = true
 	armPost := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: t0, Cause: events.ArmFinalized}
+	armAgain := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.ExactlyOnce, At: t0, Cause: events.ArmMaterialized}
 	parked := and(claimedRegister(), at(0, released(1, tokenA, events.ReleaseRefused, 0, false)), at(0, events.OutboxParked{N: 1}))
 	opened := []happening{at(0, events.JobOpened{Sync: "work"})}
 	up := []happening{at(0, events.NodeStarted{Host: "box"})}
@@ -58,8 +61,10 @@ func samples() []sample {
 		{endedRun()[:1], FinalizeRun{Run: theRun, Counts: done}},
 		{endedRun()[:1], cancelRun(done)},
 		{endedRun(), start("activity")},
-		{endedRun(started("activity")), CompletePost{Run: theRun, Target: "activity", Result: "ok"}},
-		{endedRun(started("activity")), FailPost{Run: theRun, Target: "activity", Category: events.SinkError}},
+		{endedRun(started("activity")), CompletePost{Run: theRun, Target: "activity", Sent: true, Result: "ok"}},
+		{endedRun(started("activity")), FailPost{Run: theRun, Target: "activity", Sent: true, Category: events.SinkError}},
+		{once(), CompletePost{Run: theRun, Target: "activity", Sent: true}},
+		{once(failed("activity", 1)), FailPost{Run: theRun, Target: "activity", MessageID: TargetMessageID(theRun, 2, "activity"), Sent: true}},
 
 		{nil, PlanUnit{Unit: theUnit, Plan: thePlan}},
 		{dispatching()[:1], dispatch(0)},
@@ -88,10 +93,12 @@ func samples() []sample {
 		{claimedRegister(), arm(0)},
 		{parked, arm(0)},
 		{nil, armPost},
+		{postRegister(published(1, tokenA)), armAgain},
 		{claimedRegister()[:1], take(second)},
 		{claimedRegister()[:1], dropped},
 		{claimedRegister(), mark(second)},
 		{claimedRegister(), markFirst},
+		{postRegister(), publishFirst},
 		{claimedRegister(), release(second, events.ReleaseRefused)},
 		{claimedRegister(), spentNow},
 		{claimedRegister(), notOwed},

@@ -100,9 +100,12 @@ var windows = []window{
 	},
 	{
 		name: "W4", boundary: "wakeup marked", disk: "a closed register, work still owed", lost: "no", twice: "no",
-		rows: "C-5, C-6, C-9, C-11, C-19", restart: "at once",
+		rows: "C-5, C-6, C-9, C-11, C-19, C-25, C-26", restart: "at once",
 		otherwise: func(k towline.Knobs) []bound {
-			return []bound{{"redrive + pass", k.RedriveAfter + k.ReconcileInterval}, {"a unit's message: stale + pass", k.Stale + k.ReconcileInterval}}
+			return []bound{
+				{"redrive + pass", k.RedriveAfter + k.ReconcileInterval}, {"a unit's message: stale + pass", k.Stale + k.ReconcileInterval},
+				{"an exactly_once effect: its redrive + pass", k.PostSyncRedriveAfter + k.ReconcileInterval},
+			}
 		},
 	},
 	{

@@ -178,6 +178,8 @@ func troubled(t *testing.T, look func(store string)) {
 	for _, name := range []string{"unsure", "lost", "unheard"} {
 		outcomes.PostSync.Targets = append(outcomes.PostSync.Targets, towline.Target{Name: name, SQL: "SELECT 1"})
 	}
+	failing := like("failing", "weir", writes)
+	failing.PostSync = towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{{Name: "index", SQL: "SELECT * FROM missing"}}}
 	began := make(chan struct{}, 10)
 	slow := like("slow", "lock", func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
 		began <- struct{}{}
@@ -208,10 +210,10 @@ func troubled(t *testing.T, look func(store string)) {
 		Routes: map[events.Kind]transport.Publisher{events.KindDispatch: mood, events.KindFinalize: mood, events.KindPostSync: mood},
 		Syncs: []node.Sync{
 			good, like("bad", "ridge", fails(provider.Network)), retried, outcomes, like("late", "pier", writes),
-			like("stuck", "mole", writes), slow,
+			like("stuck", "mole", writes), failing, slow,
 		},
 	})
-	for _, name := range []string{"good", "bad", "retried", "outcomes", "late", "stuck"} {
+	for _, name := range []string{"good", "bad", "retried", "outcomes", "late", "stuck", "failing"} {
 		syncOf[plan(t, n, towline.RunSpec{Sync: name}).Run] = name
 	}
 	while(t, n, func() {
@@ -227,6 +229,7 @@ func troubled(t *testing.T, look func(store string)) {
 			`SELECT 1 FROM outbox_view WHERE status = 'parked'`,
 			`SELECT 1 FROM outbox_view WHERE status = 'unresolved'`,
 			`SELECT 1 FROM runs_view WHERE posts LIKE '%completed%'`,
+			`SELECT 1 FROM runs_view WHERE effects = 'open' AND posts LIKE '%no such table%'`,
 			`SELECT 1 FROM outbox_view WHERE kind = 'post_sync' AND status = 'idle'`,
 		} {
 			until(t, store, seen)

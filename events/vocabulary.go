@@ -301,6 +301,10 @@ type Policy struct {
 	Retry     []RetryPolicy `json:"retry,omitempty"`
 	PostSync  DeliveryMode  `json:"post_sync,omitzero"`
 	Targets   []string      `json:"targets,omitempty"` // of post_sync, in order (K-8)
+	// Sent are those of Targets whose message is all of their action: once it is published nobody reports on it (HP-4).
+	Sent []string `json:"sent,omitempty"`
+	// MaxDeliveries of exactly_once: a target that has failed in so many wakeups is held (REC-10).
+	MaxDeliveries int `json:"max_deliveries,omitzero"`
 }
 
 // RetryPolicy says which units may be tried again after what (RW-2). It is data: every condition of RW-3 is a field.

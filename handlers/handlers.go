@@ -4,6 +4,7 @@ package handlers
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type Ports struct {
 // Config of the handlers of a process.
 type Config struct {
 	Ports   map[string]Ports // by sync
+	DB      *sql.DB          // of the store, for post_sync functions that name no other; nil: there is none
 	Workers int              // units that run at once, not counting providers that were left behind (HU-4); zero: 4
 	Name    string           // of the worker, for people
 }

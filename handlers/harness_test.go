@@ -61,6 +61,7 @@ type options struct {
 	shared     bool // other processes may open the store
 	unfenced   bool
 	noScripts  bool
+	noLedger   bool
 	syncs      func([]towline.Sync)
 	unverified bool
 	ports      map[string]handlers.Ports
@@ -96,12 +97,14 @@ func (s *shop) open() {
 		opener = struct{ sink.Opener }{s.sink} // hides Fenced and Script
 	case s.o.noScripts:
 		opener = fencedOnly{s.sink}
+	case s.o.noLedger:
+		opener = scriptsOnly{fencedOnly{s.sink}}
 	}
 	ports := s.o.ports
 	if ports == nil {
 		ports = map[string]handlers.Ports{"days": {Provider: s.provider, Sink: opener}}
 	}
-	s.h = handlers.New(s.e, handlers.Config{Ports: ports, Workers: s.o.workers, Name: "worker"})
+	s.h = handlers.New(s.e, handlers.Config{Ports: ports, DB: s.file.DB(), Workers: s.o.workers, Name: "worker"})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop, s.done = cancel, make(chan error, 1)
 	go func() { s.done <- s.h.Run(ctx) }()
@@ -143,6 +146,12 @@ func (f fencedOnly) Open(ctx context.Context, s sink.Scope) (sink.Writer, error)
 	return f.d.Open(ctx, s)
 }
 func (fencedOnly) Fenced() bool { return true }
+
+type scriptsOnly struct{ fencedOnly }
+
+func (s scriptsOnly) Script(ctx context.Context, script string, args ...any) error {
+	return s.d.Script(ctx, script, args...)
+}
 
 func (s *shop) close() {
 	s.t.Helper()
@@ -230,6 +239,7 @@ type destination struct {
 	committed []string // rows, in order of their commits
 	aborts    int
 	scripts   []string
+	ledger    map[string]bool
 	breaks    map[string]func(context.Context) error // by method
 }
 
@@ -272,6 +282,24 @@ func (d *destination) Script(ctx context.Context, script string, args ...any) er
 	d.scripts = append(d.scripts, strings.TrimSpace(fmt.Sprintln(append([]any{script}, args...)...)))
 	d.mu.Unlock()
 	return d.broken(ctx, "script")
+}
+
+// ScriptOnce takes note of a script that commits, once for a key. It breaks before it is taken, and behind that.
+func (d *destination) ScriptOnce(ctx context.Context, key, script string, args ...any) (bool, error) {
+	if err := d.broken(ctx, "script"); err != nil {
+		return false, err
+	}
+	d.mu.Lock()
+	first := !d.ledger[key]
+	if d.ledger == nil {
+		d.ledger = map[string]bool{}
+	}
+	d.ledger[key] = true
+	if first {
+		d.scripts = append(d.scripts, strings.TrimSpace(fmt.Sprintln(append([]any{script}, args...)...)))
+	}
+	d.mu.Unlock()
+	return first, d.broken(ctx, "scripted")
 }
 
 func (d *destination) aborted() int {
@@ -441,12 +469,19 @@ func (s *shop) unchanged(fn func()) {
 	require.Empty(s.t, enginetest.Types(s.events(before)), "something was written")
 }
 
-// marked ends a run of one unit well and marks its post_sync, as a relay does.
-func (s *shop) marked() events.RunID {
+// ended ends a run of one unit well.
+func (s *shop) ended() events.RunID {
 	s.t.Helper()
 	id, messages := s.dispatched(1)
 	require.NoError(s.t, s.h.Handle(context.Background(), messages[0]))
 	require.NoError(s.t, s.deliver(transport.Notice{Kind: events.KindFinalize, Run: id, Wakeup: 1}))
+	return id
+}
+
+// marked ends a run of one unit well and marks its post_sync, as a relay does.
+func (s *shop) marked() events.RunID {
+	s.t.Helper()
+	id := s.ended()
 	require.NoError(s.t, s.e.Transact(context.Background(), "", func(tx *towline.Tx) error {
 		token := tx.NewToken()
 		_, err := tx.Execute(

@@ -2,19 +2,23 @@ package handlers
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/transport"
 )
 
-// postSync runs the effect of one target, at most once in the life of the run (spec 10.4): that it was taken is on
-// record before it begins, so a process that dies in between leaves it unconfirmed, never done twice.
+// postSync runs the effect of one target (spec 10.4).
+//
+// At most once: that it was taken is on record before it begins, so a process that dies in between leaves it unconfirmed,
+// never done twice. Exactly once: it commits with its row of the once-ledger, so it may be begun as often as it is asked
+// for, and is done when that is on record.
 func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
+	if h.life.Err() != nil { // the grace of a stop is over: it would be killed as soon as it began
+		return fmt.Errorf("post_sync of run %s, target %q: %w", n.Run, n.Target, provider.ErrStopping)
+	}
 	post, taken, err := h.e.StartPost(ctx, n.Run, n.Target)
 	if err != nil {
 		return fmt.Errorf("take post_sync of run %s: %w", n.Run, err)
@@ -22,41 +26,42 @@ func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
 	if !taken {
 		return nil
 	}
-	err = h.effect(ctx, post)
+	result, err := h.effect(ctx, post)
 	if err == nil {
-		return h.record(func() error { return h.e.CompletePost(ctx, post, "") })
+		return h.record(func() error { return h.e.CompletePost(ctx, post, result) })
 	}
-	text := towline.CleanText(err.Error(), h.e.Knobs().ErrorMaxBytes)
+	if post.Mode == events.ExactlyOnce {
+		return h.notDone(ctx, post, err)
+	}
+	category, text := h.describe(err)
 	h.logger.Error("post_sync failed", "run", n.Run, "target", n.Target, "error", text)
-	category := events.SinkError
-	if errors.Is(err, errUnconfigured) {
-		category = events.Configuration
-	}
 	return h.record(func() error { return h.e.FailPost(ctx, post, category, text) })
 }
 
-// record says how an effect ended. It does not run a second time, so this is repeated for as long as a lease would last;
-// behind that the effect stays unconfirmed (HP-4).
+// notDone says what an effect in exactly_once mode has come to, and asks the transport to deliver its message again (HP-3).
+// It does not ask where that would help nobody: what is not configured here stays so for the life of the process, and a
+// process that stops leaves it to the next one. REC-10 finds both.
+func (h *Handlers) notDone(ctx context.Context, p towline.Post, err error) error {
+	if h.life.Err() != nil { // our own stop has ended it, so it is no failure
+		return fmt.Errorf("post_sync of run %s, target %q: %w", p.Run, p.Target.Name, provider.ErrStopping)
+	}
+	category, text := h.describe(err)
+	if err := h.record(func() error { return h.e.FailPost(ctx, p, category, text) }); err != nil {
+		return err
+	}
+	if category == events.Configuration || h.intake.Err() != nil {
+		h.logger.Error("post_sync failed", "run", p.Run, "target", p.Target.Name, "error", text)
+		return nil
+	}
+	return fmt.Errorf("post_sync of run %s, target %q: %s", p.Run, p.Target.Name, text)
+}
+
+// record says how an effect ended. That of at_most_once does not run a second time, so this is repeated for as long as a
+// lease would last; behind that the effect stays unconfirmed (HP-4).
 func (h *Handlers) record(write func() error) error {
 	return h.again(write(), h.e.Knobs().Lease, write)
 }
 
-var errUnconfigured = errors.New("not configured here")
-
-// effect runs the action of a target: a SQL script in one transaction of the sync's sink.
-func (h *Handlers) effect(ctx context.Context, p towline.Post) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	ports, ok := h.c.Ports[p.Sync]
-	if !ok || p.Target.SQL == "" {
-		return fmt.Errorf("sync %q, target %q: %w", p.Sync, p.Target.Name, errUnconfigured)
-	}
-	scripter, ok := ports.Sink.(sink.Scripter)
-	if !ok {
-		return fmt.Errorf("sync %q, target %q: its sink runs no SQL: %w", p.Sync, p.Target.Name, errUnconfigured)
-	}
-	return scripter.Script(ctx, p.Target.SQL, sql.Named("run", p.Run.String()), sql.Named("generation", p.Generation))
+func (h *Handlers) describe(err error) (events.Category, string) {
+	return effectCategory(err), towline.CleanText(err.Error(), h.e.Knobs().ErrorMaxBytes)
 }

@@ -30,6 +30,8 @@ type Config struct {
 	Bus *local.Bus
 	// Routes gives kinds another publisher; nil, or a missing kind: the bus.
 	Routes map[events.Kind]transport.Publisher
+	// Transports are publishers that targets of post_sync may name (towline.Target.Transport).
+	Transports map[string]transport.Publisher
 
 	Logger  *slog.Logger     // nil: slog.Default()
 	Now     func() time.Time // nil: time.Now
@@ -74,7 +76,10 @@ func (c Config) check(logger *slog.Logger) error {
 		return errors.New("store is empty: give the path of the store's file, which is made if it is missing")
 	}
 	for _, s := range c.Syncs {
-		if err := s.check(c.Routes); err != nil {
+		if err := s.check(); err != nil {
+			return err
+		}
+		if err := s.checkPosts(c); err != nil {
 			return err
 		}
 		if s.retries() && !s.fenced() {
@@ -94,7 +99,7 @@ func (c Config) check(logger *slog.Logger) error {
 	return nil
 }
 
-func (s Sync) check(routes map[events.Kind]transport.Publisher) error {
+func (s Sync) check() error {
 	f, isFunc := s.Provider.(provider.Func)
 	switch {
 	case s.Name == "":
@@ -107,20 +112,6 @@ func (s Sync) check(routes map[events.Kind]transport.Publisher) error {
 		return fmt.Errorf("sync %q: datasets are missing: name at least one", s.Name)
 	case len(s.Config) > 0 && !json.Valid(s.Config):
 		return fmt.Errorf("sync %q: config is not JSON", s.Name)
-	}
-	if routes[events.KindPostSync] != nil {
-		return nil // whoever consumes it knows what to do
-	}
-	scripts, ok := s.Sink.(sink.Scripter)
-	for _, t := range s.PostSync.Targets {
-		switch {
-		case t.Name == "":
-			return fmt.Errorf("sync %q: a post_sync target has no name: name is empty", s.Name)
-		case t.SQL == "":
-			return fmt.Errorf("sync %q: post_sync target %q: sql is empty", s.Name, t.Name)
-		case !ok || scripts == nil:
-			return fmt.Errorf("sync %q: post_sync target %q: its sink runs no SQL", s.Name, t.Name)
-		}
 	}
 	return nil
 }

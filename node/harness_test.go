@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		os.Exit(child())
 	}
+	if os.Getenv(killVariable) != "" {
+		os.Exit(effectsChild())
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -45,9 +45,19 @@ func TestAConfigurationThatCannotWorkIsNamed(t *testing.T) {
 			c.Syncs = append(c.Syncs,
 				works(nothingToDo))
 		},
-		`post_sync target "index": sql is empty`:     func(c *node.Config) { c.Syncs[0].PostSync.Targets[0].SQL = "" },
+		`post_sync target "index": it has no action`: func(c *node.Config) { c.Syncs[0].PostSync.Targets[0].SQL = "" },
 		`target "index": its sink runs no SQL`:       func(c *node.Config) { c.Syncs[0].Sink = sink.Discard },
 		`target "index": its sink runs no SQL (nil)`: func(c *node.Config) { c.Syncs[0].Sink = nil },
+		`target "index": its sink keeps no once-ledger`: func(c *node.Config) {
+			c.Syncs[0].PostSync.Mode = towline.ExactlyOnce
+		},
+		`target "index": transport "broker" is not configured`: func(c *node.Config) {
+			c.Syncs[0].PostSync.Targets[0] = towline.Target{Name: "index", Transport: "broker"}
+		},
+		`target "index": transport "broker" cannot confirm`: func(c *node.Config) {
+			c.Syncs[0].PostSync.Targets[0] = towline.Target{Name: "index", Transport: "broker"}
+			c.Transports = map[string]transport.Publisher{"broker": unconfirmed}
+		},
 		"name is empty":                   func(c *node.Config) { c.Syncs[0].Name = "" },
 		"unit.lease":                      func(c *node.Config) { c.Knobs.Lease = time.Millisecond },
 		`transport "hope" cannot confirm`: func(c *node.Config) { c.Routes = map[events.Kind]transport.Publisher{events.KindPostSync: unconfirmed} },

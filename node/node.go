@@ -89,8 +89,8 @@ func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[str
 	if err != nil {
 		return err
 	}
-	n.handlers = handlers.New(n.engine, handlers.Config{Ports: ports, Workers: n.workers(), Name: host})
-	n.relay, err = relay.New(n.engine, n.route)
+	n.handlers = handlers.New(n.engine, handlers.Config{Ports: ports, DB: n.store.DB(), Workers: n.workers(), Name: host})
+	n.relay, err = relay.New(n.engine, n.route, relay.Transports(n.c.Transports))
 	return err
 }
 

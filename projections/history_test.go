@@ -69,6 +69,8 @@ func syncs() []towline.Sync {
 		{
 			Name: "calendar", Provider: "p", Sources: []string{"north"},
 			Datasets: []towline.Dataset{{Name: "weeks", Window: towline.Week, Retry: retry}, {Name: "all", Snapshot: true}},
+			PostSync: towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{{Name: "mart"},
+				{Name: "queue", Transport: "queue", Idempotent: true}}},
 		},
 		{
 			Name: "linear", Provider: "linear", Sources: []string{"team"},
@@ -96,10 +98,11 @@ func (h *history) open() {
 	h.e, err = towline.Open(context.Background(), h.file, towline.Config{
 		Syncs: syncs(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
 		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BackfillChunk: 24 * time.Hour,
-			BackfillChunkWorkItem: 24 * time.Hour},
+			BackfillChunkWorkItem: 24 * time.Hour, MaxDeliveries: 2, PostSyncRedriveAfter: time.Minute},
 	})
 	require.NoError(h.tb, err)
-	h.relay, err = relay.Synchronous(h.e, func(events.Kind) transport.Publisher { return h })
+	h.relay, err = relay.Synchronous(h.e, func(events.Kind) transport.Publisher { return h },
+		relay.Transports(map[string]transport.Publisher{"queue": queue{h}}))
 	require.NoError(h.tb, err)
 }
 
@@ -129,6 +132,18 @@ func (h *history) Send(_ context.Context, _ string, m *message.Message) transpor
 	}
 	h.waiting = append(h.waiting, n)
 	return transport.Accepted("")
+}
+
+// queue is a broker that nobody of the history reads.
+type queue struct{ h *history }
+
+func (queue) Name() string { return "queue" }
+
+func (q queue) Send(ctx context.Context, topic string, m *message.Message) transport.Receipt {
+	before := len(q.h.waiting)
+	r := q.h.Send(ctx, topic, m)
+	q.h.waiting = q.h.waiting[:before]
+	return r
 }
 
 var steps = []struct {

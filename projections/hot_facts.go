@@ -215,6 +215,7 @@ type Announced struct {
 func (h *Hot) Owing(run decider.Run, n int, now events.Micros) decider.Owing {
 	o := decider.Owing{
 		RunOpen: run.Open(), RunTerminal: run.Status.Terminal(), PostSync: run.PostSyncOwed, OpenUnits: h.OpenUnits(run.ID),
+		Effects: run.Effects(),
 	}
 	r, ok := h.runs[run.ID]
 	if !ok {

@@ -80,6 +80,7 @@ func questions(a asked) (out []question) {
 			r, ok, err := v.Run(id)
 			return several(err, r, ok)
 		})
+		add("RetriesOf", id, func(v projections.View) (any, error) { return v.RetriesOf(id, 50) })
 		add("Units", id, func(v projections.View) (any, error) { return v.Units(id, 1, 3) })
 		add("Brought", id, func(v projections.View) (any, error) { return v.Brought(id) })
 		add("RegistersOf", id, func(v projections.View) (any, error) { return v.RegistersOf(id) })
@@ -106,7 +107,8 @@ func questions(a asked) (out []question) {
 		for _, k := range []events.Kind{events.KindDispatch, events.KindFinalize} {
 			add("Unwoken", []any{k, id}, func(v projections.View) (any, error) { return v.Unwoken(k, middle, decider.Redrive{}, id, 50) })
 		}
-		add("UnarmedPosts", id, func(v projections.View) (any, error) { return v.UnarmedPosts(id, 50) })
+		add("UnwokenPosts", id, func(v projections.View) (any, error) { return v.UnwokenPosts(decider.Redrive{}, id, 50) })
+		add("HeldEffects", id, func(v projections.View) (any, error) { return v.HeldEffects(id, 50) })
 		add("Unannounced", id, func(v projections.View) (any, error) { return v.Unannounced(id, 50) })
 	}
 	for _, s := range []string{"plain", "calendar", "linear"} {

@@ -58,7 +58,10 @@ var hot = []struct {
 	{"unwoken_finalize", func(r *recorder) error {
 		return second(projections.NewView(r).Unwoken(events.KindFinalize, now, decider.Redrive{}, events.RunID{}, 100))
 	}},
-	{"unarmed_posts", func(r *recorder) error { return second(projections.NewView(r).UnarmedPosts(events.RunID{}, 100)) }},
+	{"unwoken_posts", func(r *recorder) error {
+		return second(projections.NewView(r).UnwokenPosts(decider.Redrive{}, events.RunID{}, 100))
+	}},
+	{"held_effects", func(r *recorder) error { return second(projections.NewView(r).HeldEffects(events.RunID{}, 10)) }},
 	{"unannounced", func(r *recorder) error { return second(projections.NewView(r).Unannounced(events.RunID{}, 1)) }},
 	{"held", func(r *recorder) error { return second(projections.NewView(r).Held()) }},
 	{"owing", func(r *recorder) error {
@@ -117,7 +120,7 @@ func aRun(r *recorder) (id events.RunID) {
 // are as long as the catalogue.
 var bounded = []string{
 	"USING COVERING INDEX runs_open", "USING INDEX runs_open", "USING INDEX runs_post",
-	"USING COVERING INDEX runs_post", "USING INDEX units_lease",
+	"USING COVERING INDEX runs_post", "USING INDEX runs_effects", "USING COVERING INDEX runs_effects", "USING INDEX units_lease",
 	"USING INDEX outbox_due", "USING COVERING INDEX outbox_due", "USING INDEX outbox_claims", "USING INDEX outbox_held",
 	"USING COVERING INDEX outbox_held",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",

@@ -12,8 +12,10 @@ import (
 // counted from its units, so no settle writes here (spec 4.2).
 //
 // post_sync_armed is a fact of another stream, the first arm of the register. It is here so that the index runs_post
-// holds the runs of which nobody has been told, and none of those that have (REC-10). What is owed stays on record: in
-// exactly_once mode REC-10 asks for more behind the arm, and finds those runs by post_sync_owed.
+// holds the runs of which nobody has been told, and none of those that have (REC-10). What is owed stays on record.
+//
+// effects is the state of a post_sync in exactly_once mode, which REC-10 looks at behind the arm, too. The index
+// runs_effects holds the runs that are not done, the held ones apart from those that may be armed again.
 type runs struct{}
 
 func (runs) Name() string    { return "runs" }
@@ -41,6 +43,7 @@ CREATE TABLE runs (
   cancelled_units INTEGER NOT NULL DEFAULT 0,
   post_sync_owed  INTEGER NOT NULL DEFAULT 0,
   post_sync_armed INTEGER NOT NULL DEFAULT 0,
+  effects         TEXT CHECK ` + oneOf("effects", decider.EffectsOpen, decider.EffectsHeld, decider.EffectsDone) + `,
   posts           TEXT,
   planned_at      INTEGER NOT NULL,
   started_at      INTEGER,
@@ -51,19 +54,26 @@ CREATE TABLE runs (
 		`CREATE INDEX runs_open ON runs (run_id) WHERE completed_at IS NULL`,
 		`CREATE INDEX runs_retry ON runs (retry_of, run_id) WHERE retry_of IS NOT NULL`,
 		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND post_sync_armed = 0`,
+		`CREATE INDEX runs_effects ON runs (effects, run_id) WHERE ` + oneOf("effects", decider.EffectsOpen, decider.EffectsHeld),
 		`CREATE VIEW runs_view AS SELECT ` + ulidText("run_id") + ` AS run_id, ` + ulidText("job_id") + ` AS job_id,
   sync, triggered_by, mode, selection, ` + ulidText("retry_of") + ` AS retry_of, left_out, status, reason,
   total_units, succeeded_units, failed_units, cancelled_units, post_sync_owed, post_sync_armed,
-  posts, ` + unconfirmed + ` AS unconfirmed, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
+  effects, posts, ` + unconfirmed + ` AS unconfirmed, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
   ` + timeText("completed_at") + ` AS completed_at FROM runs`,
 	}
 }
 
-// unconfirmed is SQL for the targets of a post_sync that was sent and has not been reported as done or failed (HP-4).
-const unconfirmed = `(SELECT group_concat(t.value, ', ') FROM json_each(policy, '$.targets') AS t
-  WHERE EXISTS (SELECT 1 FROM outbox AS o WHERE o.owner = run_id AND o.kind = 'post_sync' AND o.closed > 0)
+// unconfirmed is SQL for the targets of a post_sync that was sent and has not been reported as done or failed, nor
+// resolved, nor is accepted where nobody would report (HP-4).
+const unconfirmed = `(SELECT group_concat(t.value, ', ')
+  FROM outbox AS o, json_each(policy, '$.targets') AS t
+  WHERE o.owner = run_id AND o.kind = 'post_sync' AND o.closed > 0
     AND NOT EXISTS (SELECT 1 FROM json_each(posts) AS p
-      WHERE json_extract(p.value, '$.target') = t.value AND json_extract(p.value, '$.status') <> 'started'))`
+      WHERE json_extract(p.value, '$.target') = t.value AND json_extract(p.value, '$.status') <> 'started')
+    AND NOT EXISTS (SELECT 1 FROM json_each(o.resolved) AS x WHERE json_extract(x.value, '$.target') = t.value)
+    AND NOT EXISTS (SELECT 1 FROM json_each(policy, '$.sent') AS s, json_each(o.outcomes) AS x
+      WHERE s.value = t.value AND json_extract(x.value, '$.target') = t.value
+        AND json_extract(x.value, '$.outcome') = 'accepted'))`
 
 func (runs) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
 	switch s := after.(type) {
@@ -85,15 +95,15 @@ func applyRun(tx Writer, env events.Envelope, r decider.Run) error {
 		return tx.Exec(`UPDATE runs SET status = $2, started_at = $3 WHERE run_id = $1`, blob(r.ID), string(r.Status), int64(r.StartedAt))
 	case events.RunFinalized, events.RunCancelled:
 		return tx.Exec(`UPDATE runs SET status = $2, reason = $3, succeeded_units = $4, failed_units = $5,
-			cancelled_units = $6, post_sync_owed = $7, completed_at = $8 WHERE run_id = $1`,
+			cancelled_units = $6, post_sync_owed = $7, completed_at = $8, effects = $9 WHERE run_id = $1`,
 			blob(r.ID), string(r.Status), text(r.Reason), r.Counts.Succeeded, r.Counts.Failed, r.Counts.Cancelled,
-			flag(r.PostSyncOwed), int64(r.CompletedAt))
+			flag(r.PostSyncOwed), int64(r.CompletedAt), text(r.Effects()))
 	}
 	posts, err := list(r.Posts)
 	if err != nil {
 		return err
 	}
-	return tx.Exec(`UPDATE runs SET posts = $2 WHERE run_id = $1`, blob(r.ID), posts)
+	return tx.Exec(`UPDATE runs SET posts = $2, effects = $3 WHERE run_id = $1`, blob(r.ID), posts, text(r.Effects()))
 }
 
 func insertRun(tx Writer, r decider.Run, e events.RunPlanned) error {

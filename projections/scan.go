@@ -170,17 +170,6 @@ func (v View) Unwoken(k events.Kind, now events.Micros, d decider.Redrive, after
 	return out, nil
 }
 
-// UnarmedPosts lists ended runs behind a run that owe a post_sync whose register was never armed (REC-10).
-func (v View) UnarmedPosts(after events.RunID, limit int) ([]Unwoken, error) {
-	ids, err := v.runIDs(`SELECT r.run_id FROM runs r WHERE r.post_sync_owed = 1 AND r.post_sync_armed = 0 AND r.run_id > $1
-		ORDER BY r.run_id LIMIT $2`, after[:], limit)
-	out := make([]Unwoken, len(ids))
-	for i, id := range ids {
-		out[i] = Unwoken{Run: id}
-	}
-	return out, err
-}
-
 func (v View) runIDs(query string, args ...any) ([]events.RunID, error) {
 	var out []events.RunID
 	err := v.tx.Query(func(r store.Row) error {
@@ -204,11 +193,12 @@ func (v View) Unannounced(after events.RunID, limit int) ([]events.RunID, error)
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 }
 
-// Held counts registers that wait for a person: parked ones of which something is owed, and marked ones of which an
-// outcome is unknown (REC-12).
+// Held counts what waits for a person: parked registers of which something is owed, marked ones of which an outcome is
+// unknown (REC-12), and runs whose effects have failed too often (REC-10).
 func (v View) Held() (n int, err error) {
 	err = v.tx.Query(func(r store.Row) error { return r.Scan(&n) },
-		`SELECT count(*) FROM outbox o WHERE `+held+` AND o.status <> 'marked' AND NOT `+over)
+		`SELECT (SELECT count(*) FROM outbox o WHERE `+held+` AND o.status <> 'marked' AND NOT `+over+`)
+		+ (SELECT count(*) FROM runs WHERE effects = 'held')`)
 	return n, err
 }
 

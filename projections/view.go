@@ -52,19 +52,16 @@ type SyncRun struct {
 	PostSync    PostSyncState    `json:"post_sync"`
 }
 
-// PostSyncState is what became of the fan-out after a run.
-type PostSyncState struct {
-	Owed  bool           `json:"owed"`
-	Posts []decider.Post `json:"posts,omitempty"` // per target that a handler took
-}
-
 const runColumns = `r.run_id, r.job_id, r.sync, r.triggered_by, r.mode, r.selection, r.retry_of, r.left_out, r.policy,
 	r.status, r.reason, r.total_units, r.succeeded_units, r.failed_units, r.cancelled_units, r.planned_at, r.started_at,
-	r.completed_at, r.post_sync_owed, r.posts`
+	r.completed_at, r.post_sync_owed, r.effects, r.posts, p.closed, p.outcomes, p.resolved`
+
+// runTables are those of runColumns: a run, and the register of its post_sync.
+const runTables = `runs r LEFT JOIN outbox p ON p.owner = r.run_id AND p.kind = 'post_sync'`
 
 // Run is one run, and false if there is none of that id.
 func (v View) Run(id events.RunID) (SyncRun, bool, error) {
-	runs, err := v.of(runRow(id)).runs(`SELECT `+runColumns+` FROM runs r WHERE r.run_id = $1`, id[:])
+	runs, err := v.of(runRow(id)).runs(`SELECT `+runColumns+` FROM `+runTables+` WHERE r.run_id = $1`, id[:])
 	if err != nil || len(runs) == 0 {
 		return SyncRun{}, false, err
 	}
@@ -78,12 +75,12 @@ func (v View) Runs(before events.RunID, limit int) ([]SyncRun, error) {
 			before[i] = 0xff
 		}
 	}
-	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.run_id < $1 ORDER BY r.run_id DESC LIMIT $2`, before[:], limit)
+	return v.runs(`SELECT `+runColumns+` FROM `+runTables+` WHERE r.run_id < $1 ORDER BY r.run_id DESC LIMIT $2`, before[:], limit)
 }
 
 // OpenRuns lists runs that have not ended, oldest first, at most limit of them after a run.
 func (v View) OpenRuns(after events.RunID, limit int) ([]SyncRun, error) {
-	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.completed_at IS NULL AND r.run_id > $1
+	return v.runs(`SELECT `+runColumns+` FROM `+runTables+` WHERE r.completed_at IS NULL AND r.run_id > $1
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 }
 
@@ -98,7 +95,7 @@ func (v View) OpenRunOf(sync string) (events.RunID, bool, error) {
 
 // RetriesOf lists the runs that retry a run, oldest first, at most limit of them (X-6).
 func (v View) RetriesOf(run events.RunID, limit int) ([]SyncRun, error) {
-	return v.runs(`SELECT `+runColumns+` FROM runs r WHERE r.retry_of = $1 ORDER BY r.run_id LIMIT $2`, run[:], limit)
+	return v.runs(`SELECT `+runColumns+` FROM `+runTables+` WHERE r.retry_of = $1 ORDER BY r.run_id LIMIT $2`, run[:], limit)
 }
 
 func (v View) runs(query string, args ...any) ([]SyncRun, error) {
@@ -156,12 +153,13 @@ func scanRun(r store.Row) (SyncRun, error) {
 	var run SyncRun
 	var id, job, retryOf []byte
 	var triggeredBy, mode, status, selection, policy string
-	var leftOut, reason, posts *string
+	var leftOut, reason, effects, posts, outcomes, resolved *string
 	var planned int64
-	var started, completed *int64
+	var started, completed, sent *int64
 	var owed int
 	err := r.Scan(&id, &job, &run.Sync, &triggeredBy, &mode, &selection, &retryOf, &leftOut, &policy, &status, &reason,
-		&run.Total, &run.Succeeded, &run.Failed, &run.Cancelled, &planned, &started, &completed, &owed, &posts)
+		&run.Total, &run.Succeeded, &run.Failed, &run.Cancelled, &planned, &started, &completed, &owed,
+		&effects, &posts, &sent, &outcomes, &resolved)
 	if err != nil {
 		return run, err
 	}
@@ -170,10 +168,13 @@ func scanRun(r store.Row) (SyncRun, error) {
 	copy(run.RetryOf[:], retryOf)
 	run.TriggeredBy, run.Mode, run.Status = events.Trigger(triggeredBy), events.Mode(mode), events.RunStatus(status)
 	run.PlannedAt, run.StartedAt, run.CompletedAt = events.Micros(planned).Time(), optionalTime(started), optionalTime(completed)
-	run.Reason, run.PostSync.Owed = deref(reason), owed == 1
-	return run, decodeAll(
+	run.Reason, run.PostSync.Owed, run.PostSync.Effects = deref(reason), owed == 1, decider.Effects(deref(effects))
+	known := publishes{sent: derefInt(sent) > 0}
+	err = decodeAll(
 		part{selection, &run.Selection}, part{policy, &run.Policy}, part{deref(leftOut), &run.LeftOut},
-		part{deref(posts), &run.PostSync.Posts})
+		part{deref(posts), &run.PostSync.Posts}, part{deref(outcomes), &known.outcomes}, part{deref(resolved), &known.resolved})
+	run.PostSync.Targets = run.targets(known)
+	return run, err
 }
 
 // SyncRunUnit is one unit (spec 4.2).

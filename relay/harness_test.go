@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,8 @@ type options struct {
 	entropy    byte
 	unverified bool
 	targets    []string
+	post       *towline.PostSync // in place of targets
+	queue      *broker           // a transport that targets may name
 }
 
 var start = enginetest.Start
@@ -86,6 +89,9 @@ func (x *office) syncs() []towline.Sync {
 	post := towline.PostSync{}
 	for _, name := range x.o.targets {
 		post.Targets = append(post.Targets, towline.Target{Name: name, SQL: "SELECT 1"})
+	}
+	if x.o.post != nil {
+		post = *x.o.post
 	}
 	return []towline.Sync{
 		{
@@ -126,7 +132,11 @@ func (x *office) open() {
 
 func (x *office) newRelay(p transport.Publisher) *relay.Relay {
 	x.t.Helper()
-	r, err := relay.Synchronous(x.e, func(events.Kind) transport.Publisher { return p })
+	named := map[string]transport.Publisher{}
+	if x.o.queue != nil {
+		named["queue"] = x.o.queue
+	}
+	r, err := relay.Synchronous(x.e, func(events.Kind) transport.Publisher { return p }, relay.Transports(named))
 	require.NoError(x.t, err)
 	return r
 }
@@ -208,13 +218,14 @@ type sent struct {
 
 // broker records, and does as its script says.
 type broker struct {
+	name   string // empty: "broker"
 	mu     sync.Mutex
 	script func(sent) transport.Receipt // nil: everything is accepted
 	got    []sent
 	stacks []string
 }
 
-func (*broker) Name() string { return "broker" }
+func (b *broker) Name() string { return cmp.Or(b.name, "broker") }
 
 func (b *broker) Send(_ context.Context, topic string, m *message.Message) transport.Receipt {
 	n, err := transport.ParseNotice(m)

@@ -108,11 +108,10 @@ func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID,
 const armsPerTransaction = 100
 
 func (r *Relay) unwoken(v projections.View, k events.Kind, after events.RunID) ([]projections.Unwoken, error) {
-	page := r.e.Knobs().Page
+	page, now := r.e.Knobs().Page, r.e.Now()
 	if k == events.KindPostSync {
-		return v.UnarmedPosts(after, page)
+		return v.UnwokenPosts(r.redrive(now), after, page)
 	}
-	now := r.e.Now()
 	return v.Unwoken(k, now, r.redrive(now), after, page)
 }
 
@@ -138,6 +137,7 @@ func (r *Relay) arm(ctx context.Context, k events.Kind, runs []events.RunID) (ar
 				return err
 			}
 			owing, d := tx.Owing(run, 0), r.redrive(tx.Now())
+			d.Mode = run.Plan.Policy.PostSync
 			d.CloserGone, d.UnitLost, d.Room = tx.Gone(reg.ClosedBy), owing.UnitLost, tx.HasRoom(id)
 			if !owing.Owes(k) || !d.Materialize(k, reg) {
 				continue

@@ -33,9 +33,10 @@ type wakeup struct {
 
 // outgoing is one message of a wakeup.
 type outgoing struct {
-	id     string
-	target string // of post_sync
-	notice transport.Notice
+	id       string
+	target   string // of post_sync
+	notice   transport.Notice
+	straight *destination // nil: by the route of its kind
 }
 
 func (o outgoing) message() (*message.Message, error) { return o.notice.Message(o.id) }
@@ -148,13 +149,13 @@ func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 	drop := tx.Owing(run, reg.Current).Drop(key.Kind)
 	w := &wakeup{
 		key: key, mode: mode, delivery: decider.DeliveryOf(key.Kind, mode), n: reg.Current, token: tx.NewToken(),
-		transport: r.routes(key.Kind).Name(),
 	}
 	if drop == "" {
 		if w.messages, err = r.expand(tx, run, key.Kind, w.n); err != nil {
 			return err
 		}
 	}
+	w.transport = w.transportOf(r.routes(key.Kind))
 	results, err := tx.Execute(decider.ClaimWakeup{
 		Owner: key.Owner, Kind: key.Kind, Mode: mode, At: tx.Now(), N: w.n, Token: w.token, Messages: len(w.messages),
 		ExpiresAt: tx.Now().Add(claimLength(k, len(w.messages))), MaxAttempts: k.MaxAttempts, Drop: drop,
@@ -196,21 +197,7 @@ func (r *Relay) expand(tx *towline.Tx, run decider.Run, k events.Kind, n int) ([
 		}
 		return out, nil
 	case events.KindPostSync:
-		p, err := tx.PostPayload(run.ID)
-		if err != nil {
-			return nil, err
-		}
-		post := &transport.PostNotice{
-			Generation: p.Generation, Provider: p.Provider, Sources: p.Sources, Datasets: p.Datasets, From: p.From, To: p.To,
-		}
-		var out []outgoing
-		for _, t := range run.Plan.Policy.Targets {
-			out = append(out, outgoing{
-				id: decider.TargetMessageID(run.ID, n, t), target: t,
-				notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n, Target: t, Post: post},
-			})
-		}
-		return out, nil
+		return r.expandPost(tx, run, n)
 	}
 	return []outgoing{{id: decider.MessageID(run.ID, k, n), notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n}}}, nil
 }
@@ -285,7 +272,7 @@ func (r *Relay) tooLate(w *wakeup, elapsed func() events.Span) bool {
 func (r *Relay) send(ctx context.Context, o outgoing) transport.Receipt {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.e.Knobs().PublishTimeout)
 	defer cancel()
-	return r.carrier.carry(ctx, string(o.notice.Kind), o)
+	return r.carrier.carry(o.withDestination(ctx), o.topic(), o)
 }
 
 // settle records what became of a batch, in one transaction (O-11, O-12). A wakeup whose record is refused or fails is
@@ -339,6 +326,9 @@ func (r *Relay) settleAll(ctx context.Context, batch []*wakeup) (counts Report, 
 func (r *Relay) settleOne(tx *towline.Tx, w *wakeup, counts *Report) error {
 	if w.markFirst() {
 		return r.recordOutcomes(tx, w, counts)
+	}
+	if err := r.completeSent(tx, w); err != nil {
+		return err
 	}
 	cmd, err := r.conclude(tx, w)
 	if err != nil {

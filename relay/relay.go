@@ -19,11 +19,12 @@ import (
 // Relay is the reconciler of one process. Several processes of a shared store may each run one: every decision is made
 // again in its own transaction (REC-2).
 type Relay struct {
-	e       *towline.Engine
-	routes  Routes
-	carrier carrier
-	serial  bool // publish in the caller's goroutine, in order
-	logger  *slog.Logger
+	e          *towline.Engine
+	routes     Routes
+	transports map[string]transport.Publisher // that targets of post_sync name
+	carrier    carrier
+	serial     bool // publish in the caller's goroutine, in order
+	logger     *slog.Logger
 
 	cursors   cursors
 	unsettled []*wakeup // published, and the store was away when it should have been recorded
@@ -181,6 +182,7 @@ func (r *Relay) redrive(now events.Micros) decider.Redrive {
 	k := r.e.Knobs()
 	return decider.Redrive{
 		Now: now, Countdown: events.SpanOf(k.Countdown), RedriveAfter: events.SpanOf(k.RedriveAfter),
+		PostRedrive: events.SpanOf(k.PostSyncRedriveAfter),
 	}
 }
 

@@ -15,26 +15,26 @@ import (
 )
 
 // New makes the relay of a process. Run drives it; a publish needs Run, because the forwarder's router is part of it.
-func New(e *towline.Engine, routes Routes) (*Runner, error) {
+func New(e *towline.Engine, routes Routes, options ...Option) (*Runner, error) {
 	sub := newSubscriber()
 	router, err := newForwarder(sub, routes, transport.QuietLogger(e.Logger()))
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{
-		Relay: &Relay{e: e, routes: routes, carrier: newForward(sub), logger: e.Logger()}, router: router, sub: sub,
-	}, nil
+	relay := &Relay{e: e, routes: routes, carrier: newForward(sub), logger: e.Logger()}
+	return &Runner{Relay: relay.with(options), router: router, sub: sub}, nil
 }
 
 // Synchronous makes a relay without goroutines: Pass and Step call the forwarder's handler themselves. It is the same
 // carrier without the router's loop, for tests and simulations.
-func Synchronous(e *towline.Engine, routes Routes) (*Relay, error) {
+func Synchronous(e *towline.Engine, routes Routes, options ...Option) (*Relay, error) {
 	router, err := newForwarder(newSubscriber(), routes, watermill.NopLogger{})
 	if err != nil {
 		return nil, err
 	}
 	for _, handle := range router.Handlers() {
-		return &Relay{e: e, routes: routes, carrier: newForward(synchronous{handle}), logger: e.Logger(), serial: true}, nil
+		relay := &Relay{e: e, routes: routes, carrier: newForward(synchronous{handle}), logger: e.Logger(), serial: true}
+		return relay.with(options), nil
 	}
 	return nil, errors.New("the forwarder has no handler")
 }

@@ -153,11 +153,14 @@ func newForwarder(in message.Subscriber, routes Routes, logger watermill.LoggerA
 	return router, nil
 }
 
-// routed sends each message through the publisher of its kind, which is its topic.
+// routed sends each message through the publisher of its kind, which is its topic, or straight to its destination.
 type routed struct{ routes Routes }
 
 func (routed) Name() string { return "routed" }
 
 func (r routed) Send(ctx context.Context, topic string, m *message.Message) transport.Receipt {
+	if to, ok := ctx.Value(straightKey{}).(transport.Publisher); ok {
+		return to.Send(ctx, topic, m)
+	}
 	return r.routes(events.Kind(topic)).Send(ctx, topic, m)
 }

@@ -38,6 +38,7 @@ func (o *Outside) clone() *Outside {
 type Destination struct {
 	places  map[Place]content
 	effects []Effect
+	once    map[string]bool // keys of effects that are to happen once
 }
 
 // Place is what a fence protects.
@@ -59,10 +60,12 @@ type Effect struct {
 }
 
 // NewDestination is an empty one.
-func NewDestination() *Destination { return &Destination{places: map[Place]content{}} }
+func NewDestination() *Destination {
+	return &Destination{places: map[Place]content{}, once: map[string]bool{}}
+}
 
 func (d *Destination) clone() *Destination {
-	return &Destination{places: maps.Clone(d.places), effects: slices.Clone(d.effects)}
+	return &Destination{places: maps.Clone(d.places), effects: slices.Clone(d.effects), once: maps.Clone(d.once)}
 }
 
 // Rows are those of a place, by surface and key.
@@ -91,6 +94,18 @@ func (d *Destination) Script(_ context.Context, script string, args ...any) erro
 	}
 	d.effects = append(d.effects, Effect{run, script})
 	return nil
+}
+
+// ScriptOnce takes note of an effect whose key is new.
+func (d *Destination) ScriptOnce(ctx context.Context, key, script string, args ...any) (first bool, err error) {
+	if d.once[key] {
+		return false, nil
+	}
+	if err := d.Script(ctx, script, args...); err != nil {
+		return false, err
+	}
+	d.once[key] = true
+	return true, nil
 }
 
 // runOf finds the run among the arguments of a post_sync script.

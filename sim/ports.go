@@ -148,6 +148,27 @@ func (p *sinkPort) Script(ctx context.Context, script string, args ...any) error
 	return p.n.after(b)
 }
 
+// ScriptOnce is the effect of a post_sync in exactly_once mode: a script and its row of the ledger commit together.
+func (p *sinkPort) ScriptOnce(ctx context.Context, key, script string, args ...any) (bool, error) {
+	run, err := runOf(args)
+	if err != nil {
+		return false, err
+	}
+	b := Boundary{Port: PortEffect, What: p.n.w.names.runs[run] + " " + script}
+	if err := p.n.before(b); err != nil {
+		return false, err
+	}
+	scripter, ok := p.inner.(sink.OnceScripter)
+	if !ok {
+		return false, errNoScripts
+	}
+	first, err := scripter.ScriptOnce(ctx, key, script, args...)
+	if err != nil {
+		return false, err
+	}
+	return first, p.n.after(b)
+}
+
 // writerPort is one attempt at a destination.
 type writerPort struct {
 	sink.Writer

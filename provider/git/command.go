@@ -11,8 +11,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/towline-dev/towline/internal/subprocess"
 	"github.com/towline-dev/towline/provider"
 )
 
@@ -91,9 +91,6 @@ func exitCode(err error) int {
 // errCutOff is an output that ended inside a record.
 var errCutOff = errors.New("git ended in the middle of a record")
 
-// waitDelay bounds the wait for a process that holds the output open after git has ended.
-const waitDelay = 5 * time.Second
-
 // command is one call of git.
 type command struct {
 	global []string // what stands before the command's name
@@ -109,9 +106,9 @@ func (g program) run(ctx context.Context, c command, read func(io.Reader) error)
 	cmd := exec.CommandContext(ours, g.path, slices.Concat(c.global, c.args)...)
 	cmd.Env = g.env
 	cmd.Stdin = c.stdin
-	cmd.WaitDelay = waitDelay
-	groupOfItsOwn(cmd)
-	stderr := &tail{limit: 2000}
+	cmd.WaitDelay = subprocess.WaitDelay
+	subprocess.OwnGroup(cmd) // SIGKILL is no risk to a program that only reads and takes no lock
+	stderr := &subprocess.Tail{Limit: 2000}
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -180,20 +177,3 @@ func eachRecord(r io.Reader, end byte, f func(record []byte) error) error {
 	}
 	return s.Err()
 }
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	limit int
-	kept  []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.kept = append(t.kept, b...)
-	if extra := len(t.kept) - t.limit; extra > 0 {
-		t.kept = append(t.kept[:0], t.kept[extra:]...)
-	}
-	return len(b), nil
-}
-
-// String is one line.
-func (t *tail) String() string { return strings.Join(strings.Fields(string(t.kept)), " ") }

@@ -51,6 +51,7 @@ BEGIN SELECT RAISE(ABORT, 'a fence keeps its store'); END`,
 	store TEXT NOT NULL DEFAULT '', -- as in _towline_fence
 	PRIMARY KEY (source, dataset)
 ) STRICT, WITHOUT ROWID`,
+	once,
 	`CREATE TABLE IF NOT EXISTS _towline_surfaces (
 	surface TEXT NOT NULL PRIMARY KEY,
 	dataset TEXT NOT NULL -- the one whose commits replace windows in it

@@ -16,6 +16,11 @@ import (
 // The script may read the tables of the sink and not change them, also not through a trigger that it leaves behind. It
 // must not end the transaction, attach another file, or set what reaches beyond the transaction.
 func (d *Destination) Script(ctx context.Context, script string, args ...any) error {
+	return d.inScript(ctx, func(conn *sql.Conn) error { return runScript(conn, script, args) })
+}
+
+// inScript runs fn in one transaction of a connection of its own.
+func (d *Destination) inScript(ctx context.Context, fn func(*sql.Conn) error) error {
 	if d.broken != nil {
 		return d.broken
 	}
@@ -33,7 +38,7 @@ func (d *Destination) Script(ctx context.Context, script string, args ...any) er
 		if err := d.unmoved(file); err != nil {
 			return err
 		}
-		return runScript(conn, script, args)
+		return fn(conn)
 	})
 	if err != nil {
 		return fmt.Errorf("script on %s: %w", d.path, err)

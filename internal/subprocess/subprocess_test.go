@@ -1,0 +1,30 @@
+package subprocess_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/internal/subprocess"
+)
+
+// E-3: what is kept of an output is its end, in one line, from the beginning of a word on: half a secret is not known as one.
+func TestTheEndOfAnOutputIsKept(t *testing.T) {
+	write := func(limit int, parts ...string) string {
+		tail := &subprocess.Tail{Limit: limit}
+		for _, p := range parts {
+			n, err := fmt.Fprint(tail, p)
+			require.NoError(t, err)
+			require.Equal(t, len(p), n)
+		}
+		return tail.String()
+	}
+	require.Empty(t, write(10))
+	require.Equal(t, "all of it", write(100, "all\n", "of\r\n it \n"))
+	require.Equal(t, "is the end", write(14, "password=hunter2 ", "is the end"))
+	require.Equal(t, "the end", write(13, strings.Repeat("x", 1<<20), " the", " end"))
+	require.Equal(t, "0123456789", write(10, "word without end 0123456789"), "where there is no word, nothing is lost")
+	require.Len(t, write(10, strings.Repeat("x", 100)), 10)
+}

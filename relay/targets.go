@@ -1,0 +1,126 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/transport"
+)
+
+// The messages of a post_sync go to its targets (K-8). Most of them go by the route of the kind, to a handler. Those whose
+// action is a message go straight to the publisher that the target names, and end with it.
+
+// Option changes what New and Synchronous make.
+type Option func(*Relay)
+
+// Transports are the publishers that targets of post_sync may name.
+func Transports(named map[string]transport.Publisher) Option {
+	return func(r *Relay) { r.transports = named }
+}
+
+func (r *Relay) with(options []Option) *Relay {
+	for _, o := range options {
+		o(r)
+	}
+	return r
+}
+
+// destination is where a message goes if not by the route of its kind.
+type destination struct {
+	to    transport.Publisher
+	topic string
+}
+
+// expandPost lists the messages of a post_sync wakeup: to every target, or in exactly_once mode to those that have not
+// completed, with one generation for all.
+func (r *Relay) expandPost(tx *towline.Tx, run decider.Run, n int) ([]outgoing, error) {
+	p, err := tx.PostPayload(run.ID)
+	if err != nil {
+		return nil, err
+	}
+	post := &transport.PostNotice{
+		Generation: p.Generation, Provider: p.Provider, Sources: p.Sources, Datasets: p.Datasets, From: p.From, To: p.To,
+	}
+	var out []outgoing
+	for _, name := range run.Outstanding() {
+		o := outgoing{
+			id: decider.TargetMessageID(run.ID, n, name), target: name,
+			notice: transport.Notice{Kind: events.KindPostSync, Run: run.ID, Wakeup: n, Target: name, Post: post},
+		}
+		if t := r.e.Target(run.Plan.Sync, name); t.Transport != "" {
+			o.straight = &destination{to: r.named(t.Transport), topic: t.Topic}
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+func (r *Relay) named(name string) transport.Publisher {
+	if p := r.transports[name]; p != nil {
+		return p
+	}
+	return missing(name)
+}
+
+// missing stands for a publisher that this process does not have. Package node refuses such a configuration.
+type missing string
+
+func (m missing) Name() string { return string(m) }
+
+func (m missing) Send(context.Context, string, *message.Message) transport.Receipt {
+	return transport.Refused(fmt.Errorf("transport %q is not configured here", string(m)))
+}
+
+// transportOf is the name that the mark records. Where messages of one wakeup go several ways it is that of the kind's route:
+// if they die with their process, so does what the wakeup was for (N-3).
+func (w *wakeup) transportOf(route transport.Publisher) string {
+	for _, o := range w.messages {
+		if o.straight == nil {
+			return route.Name()
+		}
+	}
+	if len(w.messages) > 0 {
+		return w.messages[0].straight.to.Name()
+	}
+	return route.Name()
+}
+
+// completeSent says of targets that end with their message that the broker has taken it, whatever becomes of the rest of the
+// fan-out: the next claim leaves them out. In at_most_once mode the outcome says so.
+func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
+	for i, o := range w.messages {
+		if o.straight == nil || !w.began || w.receipts[i].Outcome != events.Accepted {
+			continue
+		}
+		_, err := tx.Execute(decider.CompletePost{
+			Run: w.key.Owner, Target: o.target, MessageID: o.id, Sent: true,
+			Result: towline.CleanText(w.receipts[i].Evidence, r.e.Knobs().ErrorMaxBytes),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type straightKey struct{}
+
+// withDestination tells the forwarder's publisher where a message goes.
+func (o outgoing) withDestination(ctx context.Context) context.Context {
+	if o.straight == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, straightKey{}, o.straight.to)
+}
+
+func (o outgoing) topic() string {
+	if o.straight != nil {
+		return o.straight.topic
+	}
+	return string(o.notice.Kind)
+}
