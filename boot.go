@@ -43,16 +43,26 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 	if e.store.Exclusive() {
 		mode = events.StoreExclusive
 	}
+	var doubt clockDoubt
 	err = e.Transact(ctx, "", func(tx *Tx) error {
 		alive, err := tx.View().AliveNodes()
 		if err != nil {
 			return err
 		}
+		_, newest, err := tx.tx.Head()
+		if err != nil {
+			return err
+		}
 		e.node = events.NodeID(e.mem.newULID(tx.now))
+		doubt = tx.doubtClock()
 		_, err = tx.Execute(decider.StartNode{Node: e.node, Started: events.NodeStarted{
 			Host: c.Host, PID: c.PID, Version: c.Version, StoreMode: mode, Config: e.knobs.recorded(),
+			Behind: doubt.behind,
 		}})
 		if err != nil {
+			return err
+		}
+		if err := tx.startClock(newest); err != nil {
 			return err
 		}
 		if e.origin, err = tx.origin(); err != nil {
@@ -66,6 +76,10 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		e.doubt = doubt
+		doubt.log(e.logger)
+	}
 	return gone, err
 }
 

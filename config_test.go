@@ -49,6 +49,7 @@ func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
 		"post_sync.redrive_after":           {PostSyncRedriveAfter: time.Second},
 		"handler.max_deliveries":            {MaxDeliveries: -1},
 		"api.idempotency_ttl":               {IdempotencyTTL: time.Minute},
+		"clock.step_bound":                  {ClockStepBound: time.Second - 1},
 		"error.max_bytes":                   {ErrorMaxBytes: 63},
 		"relay.claim_ttl is 10s: want more": {ClaimTTL: 10 * time.Second},
 	} {

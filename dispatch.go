@@ -103,12 +103,12 @@ func (t *Tx) failNeverStarted(run decider.Run) error {
 	}
 	room := t.hot.Room(run.ID, t.now)
 	for _, c := range t.hot.Waiting(run.ID, t.now).Stale {
-		if !room.Fits(c.Bucket) || !decider.IsNeverStarted(c.Dispatches, c.FirstDispatchedAt, t.now, after) {
+		if !room.Fits(c.Bucket) || !decider.IsNeverStarted(c.Dispatches, max(c.FirstDispatchedAt, t.hot.Stepped()), t.now, after) {
 			continue
 		}
 		_, err := t.Execute(decider.FailNeverStarted{
 			Unit: c.Unit, At: t.now, RunOpen: true, StaleAfter: events.SpanOf(t.e.knobs.Stale), MessageGone: c.MessageGone,
-			NeverStarted: after,
+			NeverStarted: after, Stepped: t.hot.Stepped(),
 		})
 		if err != nil {
 			return err

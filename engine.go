@@ -62,6 +62,7 @@ type Engine struct {
 	origin  events.NodeID // that began the log: the identity of the store, which copies share
 	version string
 	limit   int
+	doubt   clockDoubt // of the wall clock, since the start (CLK-7)
 
 	mem     memory // the writer's; only a transaction may touch it
 	signals signals
@@ -94,7 +95,7 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 		entropy = rand.Reader
 	}
 	e.mem = newMemory(knobs.hot(), c.FoldCache, entropy)
-	s.Attach(store.Hooks{Now: e.clock.Now, BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
+	s.Attach(store.Hooks{Now: e.now, BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
 	if err := e.boot(ctx, c); err != nil {
 		return nil, err
 	}
@@ -118,6 +119,12 @@ func (e *Engine) Knobs() Knobs { return e.knobs }
 
 // Now is engine time, for what happens outside a transaction.
 func (e *Engine) Now() events.Micros { return e.clock.Now() }
+
+// now is the one time of the transaction that begins. The writer asks, once for each.
+func (e *Engine) now() events.Micros {
+	e.mem.pace.newest = e.clock.look()
+	return e.mem.pace.newest.at
+}
 
 // Stopwatch measures real time from now on, for what must not depend on the steps of the wall clock.
 func (e *Engine) Stopwatch() (elapsed func() events.Span) { return e.clock.Stopwatch() }

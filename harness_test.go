@@ -97,7 +97,7 @@ func openWorkshop(t *testing.T, o options) *workshop {
 func seeded(seed byte) io.Reader { return rand.NewChaCha8([32]byte{seed}) }
 
 func (w *workshop) open() error {
-	clock := towline.NewClock(w.now.Now)
+	clock := towline.NewClockPair(w.now.Now, w.now.Ran)
 	file, err := sqlite.Open(context.Background(), w.o.path, sqlite.Options{
 		Shared: w.o.shared, Now: clock.Now, Inline: !w.o.grouped, Synchronous: "normal",
 	})
@@ -132,6 +132,9 @@ func (w *workshop) restart() {
 }
 
 func (w *workshop) advance(d time.Duration) { w.now.Step(d) }
+
+// jump sets the wall clock forward or back, and no time passes.
+func (w *workshop) jump(d time.Duration) { w.now.Jump(d) }
 
 // verify is the proof of I-26, and of the memory beside it.
 func (w *workshop) verify() {

@@ -50,6 +50,7 @@ type Knobs struct {
 	MaxDeliveries        int           // of one in-process message, and failed wakeups of an exactly_once target; 10
 
 	IdempotencyTTL time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
+	ClockStepBound time.Duration // a larger step of the wall clock is recorded; 30 s, at least 1 s; half of Lease, if that is shorter
 	ShutdownGrace  time.Duration // running units may finish so long; 20 s, negative: not at all
 	ErrorMaxBytes  int           // of a stored error text; 2000, at least 64
 }
@@ -67,7 +68,8 @@ func (k Knobs) withDefaults() Knobs {
 		{&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
 		{&k.BackfillChunk, 7 * day}, {&k.BackfillChunkWorkItem, 14 * day}, {&k.HeavyWindow, 7 * day},
 		{&k.Lease, time.Minute}, {&k.MaxLifetime, time.Hour}, {&k.ExpiredLeaseRetryBackoff, time.Minute},
-		{&k.PostSyncRedriveAfter, 15 * time.Minute}, {&k.IdempotencyTTL, 7 * day}, {&k.ShutdownGrace, 20 * time.Second},
+		{&k.PostSyncRedriveAfter, 15 * time.Minute}, {&k.IdempotencyTTL, 7 * day}, {&k.ClockStepBound, 30 * time.Second},
+		{&k.ShutdownGrace, 20 * time.Second},
 	}
 	for _, d := range durations {
 		if *d.value == 0 {
@@ -125,6 +127,7 @@ func (k Knobs) check() error {
 		{"unit.expired_lease_retry_backoff", k.ExpiredLeaseRetryBackoff >= 0, k.ExpiredLeaseRetryBackoff, "0 or more"},
 		{"post_sync.redrive_after", k.PostSyncRedriveAfter >= k.PublishTimeout, k.PostSyncRedriveAfter, "at least relay.publish_timeout"},
 		{"handler.max_deliveries", k.MaxDeliveries >= 1, k.MaxDeliveries, "at least 1"},
+		{"clock.step_bound", k.ClockStepBound >= time.Second, k.ClockStepBound, "at least 1s"},
 		{"api.idempotency_ttl", k.IdempotencyTTL >= time.Hour, k.IdempotencyTTL, "at least 1h"},
 		{"error.max_bytes", k.ErrorMaxBytes >= 64, k.ErrorMaxBytes, "at least 64"},
 	} {
@@ -143,6 +146,12 @@ func (k Knobs) check() error {
 func (k Knobs) expiredLeaseMaxRetries() int { return max(k.ExpiredLeaseMaxRetries, 0) }
 
 func (k Knobs) neverStarted() events.Span { return events.SpanOf(max(k.NeverStartedAfter, 0)) }
+
+func (k Knobs) clockBound() events.Span { return events.SpanOf(k.ClockStepBound) }
+
+// stepBound is the bound in force for steps: a lease that is renewed every third of it must outlive a step that nobody
+// records (CLK-3).
+func (k Knobs) stepBound() events.Span { return events.SpanOf(min(k.ClockStepBound, k.Lease/2)) }
 
 func (k Knobs) capOf(b events.Bucket) int {
 	if n, ok := k.CapBuckets[b]; ok {
@@ -202,6 +211,7 @@ func (k Knobs) recorded() json.RawMessage {
 		"post_sync.redrive_after_us":          us(k.PostSyncRedriveAfter),
 		"handler.max_deliveries":              k.MaxDeliveries,
 		"api.idempotency_ttl_us":              us(k.IdempotencyTTL),
+		"clock.step_bound_us":                 us(k.ClockStepBound),
 		"shutdown.grace_us":                   us(max(k.ShutdownGrace, 0)),
 		"error.max_bytes":                     k.ErrorMaxBytes,
 	}

@@ -54,14 +54,16 @@ type HandedBack struct{ Reason string }
 
 func (s Completed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 	return decider.CompleteUnit{
-		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token, Result: s.Result,
+		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
+		Grace: t.hot.Grace(l.Unit.Unit), Result: s.Result,
 		Watermarks: t.hot.Watermarks(l.Unit.Source, l.Unit.Members),
 	}
 }
 
 func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 	return decider.FailUnit{
-		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token, Category: s.Category,
+		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
+		Grace: t.hot.Grace(l.Unit.Unit), Category: s.Category,
 		Text: CleanText(s.Text, t.e.knobs.ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
 	}
 }
@@ -69,7 +71,7 @@ func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 func (s HandedBack) command(t *Tx, l Lease, run decider.Run) decider.Command {
 	return decider.HandBackUnit{
 		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-		Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.knobs.Backoff(),
+		Grace: t.hot.Grace(l.Unit.Unit), Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.knobs.Backoff(),
 	}
 }
 
@@ -184,9 +186,10 @@ func (t *Tx) renew(l *Lease) (rejected, err error) {
 	if err != nil {
 		return nil, err
 	}
+	grace := t.hot.Grace(l.Unit.Unit)
 	results, err := t.Execute(decider.RenewLease{
 		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-		Lease: run.Plan.Policy.Lease,
+		Lease: run.Plan.Policy.Lease, Grace: grace,
 	})
 	if err != nil {
 		return nil, err
@@ -198,7 +201,8 @@ func (t *Tx) renew(l *Lease) (rejected, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.ExpiresIn, l.Lifetime = u.Lease.ExpiresAt.Sub(t.now).Std(), u.Lease.EndsAt.Sub(t.now).Std()
+	left, lifetime := u.Lease.Left(t.now, grace)
+	l.ExpiresIn, l.Lifetime = left.Std(), lifetime.Std()
 	return nil, nil
 }
 

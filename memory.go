@@ -29,6 +29,8 @@ type memory struct {
 	entropy io.Reader
 	ulids   *ulid.MonotonicEntropy
 
+	pace pace // of the wall clock against the monotonic one
+
 	stopped bool // NodeStopped was appended: this incarnation writes nothing more (I-24)
 }
 
@@ -54,6 +56,7 @@ func newMemory(k projections.HotKnobs, size int, entropy io.Reader) memory {
 func (m *memory) void() {
 	m.forget()
 	m.views = 0
+	m.pace.void()
 	m.stopped = false
 }
 

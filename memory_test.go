@@ -77,6 +77,9 @@ func (w *workshop) turn(r *rand.Rand, leases []towline.Lease) []towline.Lease {
 		w.plan(days("north", 1+r.IntN(6)))
 	case n < 5:
 		w.now.Step([]time.Duration{time.Second, 31 * time.Second, 2 * time.Minute, 16 * time.Minute}[r.IntN(4)])
+		if r.IntN(4) == 0 {
+			w.jump([]time.Duration{-time.Hour, 20 * time.Second, time.Hour, 14 * 24 * time.Hour}[r.IntN(4)])
+		}
 	case n < 6:
 		w.crash()
 	case n < 7:

@@ -431,7 +431,7 @@ func (t *Tx) planCommands(req request, p Planned, units []events.UnitPlanned) []
 func (t *Tx) decompose(req request, l listing) ([]events.UnitPlanned, error) {
 	var fault error
 	in := decider.PlanInput{
-		Now: t.now.Time(), Mode: req.spec.Mode, Since: req.spec.Since, Before: req.spec.Before, Provider: req.sync.Provider,
+		Now: t.worldTime().Time(), Mode: req.spec.Mode, Since: req.spec.Since, Before: req.spec.Before, Provider: req.sync.Provider,
 		Sources: l.sources, Knobs: t.e.knobs.windows(), MaxUnits: t.e.knobs.MaxUnits,
 		Watermark: func(source, dataset string) time.Time {
 			for _, w := range t.hot.Watermarks(source, []string{dataset}) {

@@ -19,10 +19,12 @@ type Tx struct {
 	actor string
 	now   events.Micros
 
-	executed int               // commands so far
-	touched  []events.StreamID // whose folds are void if the transaction is
-	views    events.Position   // how far the tables held the log before it
-	freed    []events.RunID    // one entry per slot that was given back (B-6)
+	executed int                  // commands so far
+	touched  []events.StreamID    // whose folds are void if the transaction is
+	views    events.Position      // how far the tables held the log before it
+	pace     pace                 // of the clocks before it
+	step     *events.ClockStepped // that it has recorded
+	freed    []events.RunID       // one entry per slot that was given back (B-6)
 	effects  effects
 }
 
@@ -37,20 +39,20 @@ type Result struct {
 //
 // fn may run twice, so it must set what it returns afresh each time. ctx bounds the wait in the queue, not the work.
 func (e *Engine) Transact(ctx context.Context, actor string, fn func(*Tx) error) error {
-	var done effects
+	var done *Tx
 	err := e.store.Write(ctx, func(stx store.Tx) error {
 		tx, err := e.begin(stx, actor)
 		if err != nil {
 			return err
 		}
-		err = tx.run(fn)
-		done = tx.effects
+		done, err = tx, tx.run(fn)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	e.signals.after(done)
+	e.signals.after(done.effects)
+	e.logStep(done.step)
 	return nil
 }
 
@@ -64,7 +66,7 @@ func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 	}
 	now := stx.Now()
 	e.clock.reach(now)
-	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: now, views: views}, nil
+	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: now, views: views, pace: e.mem.pace}, nil
 }
 
 // run is fn and what follows from it, undone in memory if it fails or panics; the store undoes the rest.
@@ -76,6 +78,9 @@ func (t *Tx) run(fn func(*Tx) error) (err error) {
 			t.undo(mark)
 		}
 	}()
+	if err := t.noteStep(); err != nil {
+		return err
+	}
 	if err := fn(t); err != nil {
 		return err
 	}
@@ -93,6 +98,7 @@ func (t *Tx) undo(mark int) {
 		t.e.mem.folds.Remove(id)
 	}
 	t.e.mem.views = t.views
+	t.e.mem.pace = t.pace
 	if !t.hot.Rollback(mark) {
 		t.e.mem.hot = nil // loaded anew by the next transaction
 	}

@@ -85,7 +85,7 @@ func (e *Engine) checkSettings() check.Settings {
 		Stale: events.SpanOf(e.knobs.Stale), NeverStartedAfter: events.SpanOf(e.knobs.NeverStartedAfter),
 		MaxAttempts: e.knobs.MaxAttempts, BackoffBase: events.SpanOf(e.knobs.BackoffBase), BackoffCap: events.SpanOf(e.knobs.BackoffCap),
 		PostRedriveAfter: events.SpanOf(e.knobs.PostSyncRedriveAfter),
-		IdempotencyTTL:   events.SpanOf(e.knobs.IdempotencyTTL), MaxUnits: e.knobs.MaxUnits,
+		IdempotencyTTL:   events.SpanOf(e.knobs.IdempotencyTTL), MaxUnits: e.knobs.MaxUnits, StepBound: e.knobs.clockBound(),
 	}
 }
 
@@ -258,7 +258,7 @@ func compareUnits(v projections.View, run events.RunID, want []check.Unit, diffe
 		differ(name+" run", u.Run, run)
 		differ(name+" status", u.Status, w.Status)
 		differ(name+" dispatch and attempt", [2]int{u.Dispatch, u.Attempt}, [2]int{w.Dispatches, w.Attempt})
-		differ(name+" lease", events.MicrosOf(u.LeaseExpiresAt), w.LeaseExpiresAt)
+		differ(name+" lease", events.MicrosOf(u.LeaseExpiresAt), max(w.LeaseExpiresAt, w.GraceUntil))
 		differ(name+" available_at", events.MicrosOf(u.AvailableAt), w.AvailableAt)
 	}
 	return nil

@@ -64,6 +64,7 @@ type Checker struct {
 	paused   bool
 	sources  map[string]bool // paused ones
 	cooldown cooldowns
+	stepped  events.Micros // when a clock was last set forward; 0: never (CLK-8)
 
 	runs      map[events.RunID]*run
 	runOrder  []*run

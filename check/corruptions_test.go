@@ -742,7 +742,7 @@ var corruptions = []corruption{
 		r := find[events.UnitLeaseRenewed](s, 0)
 		step := find[events.ClockStepped](s, 0)
 		s.drop(r)
-		s.alone(s.behind(step, step.stream, events.ClockStepped{Before: step.at, After: step.at, GraceUntil: step.at.Add(hour)}))
+		s.alone(s.behind(step, step.stream, events.ClockStepped{Before: step.at, After: step.at.Add(hour), GraceUntil: step.at.Add(hour)}))
 		u := find[events.UnitSucceeded](s, 0)
 		s.shift(u, minute)
 		return u
@@ -753,8 +753,40 @@ var corruptions = []corruption{
 	{"I-6", "a renewal beyond the lifetime", fullRun, func(s *script) *entry {
 		return change(find[events.UnitLeaseRenewed](s, 0), func(r *events.UnitLeaseRenewed) { r.LeaseExpiresAt = r.LeaseExpiresAt.Add(hour) })
 	}},
-	{"I-6", "a renewal beyond the grace", clock, func(s *script) *entry {
-		return change(find[events.UnitLeaseRenewed](s, 0), func(r *events.UnitLeaseRenewed) { r.LeaseExpiresAt = r.LeaseExpiresAt.Add(second) })
+	{"I-6", "a renewal beyond the lifetime that a step has moved", clock, func(s *script) *entry {
+		return change(find[events.UnitLeaseRenewed](s, 0), func(r *events.UnitLeaseRenewed) { r.LeaseExpiresAt = r.LeaseExpiresAt.Add(hour) })
+	}},
+	{"I-6", "a second grace for one attempt", clock, func(s *script) *entry {
+		r := find[events.UnitLeaseRenewed](s, 0)
+		return s.alone(s.behind(r, events.NodeStream(s.node), events.ClockStepped{Before: r.at, After: r.at.Add(hour), GraceUntil: r.at.Add(minute)}))
+	}},
+	{"I-6", "a grace longer than a lease", clock, func(s *script) *entry {
+		return change(find[events.ClockStepped](s, 0), func(c *events.ClockStepped) { c.GraceUntil++ })
+	}},
+	{"I-2", "CLK-4: a grace shorter than the lease", clock, func(s *script) *entry {
+		return change(find[events.ClockStepped](s, 0), func(c *events.ClockStepped) { c.GraceUntil-- })
+	}},
+	{"I-6", "a grace for no lease", clock, func(s *script) *entry {
+		return change(find[events.ClockStepped](s, 0), func(c *events.ClockStepped) { c.Before = c.Before.Add(hour) })
+	}},
+	{"I-6", "a grace for a clock that went back", clock, func(s *script) *entry {
+		return change(find[events.ClockStepped](s, 1), func(c *events.ClockStepped) { c.GraceUntil = c.Before.Add(minute) })
+	}},
+	{"I-6", "a grace by an operator's word", clock, func(s *script) *entry {
+		return change(find[events.ClockStepped](s, 2), func(c *events.ClockStepped) { c.GraceUntil = c.Before.Add(minute) })
+	}},
+	{"I-2", "CLK-4: a step without the grace", clock, func(s *script) *entry {
+		return change(find[events.ClockStepped](s, 0), func(c *events.ClockStepped) { c.GraceUntil = 0 })
+	}},
+	{"I-2", "CLK-3: a step behind a decision", clock, func(s *script) *entry {
+		step := find[events.ClockStepped](s, 0)
+		s.move(step, find[events.UnitLeaseRenewed](s, 0))
+		return step
+	}},
+	{"I-2", "U-14: given up in the time that a clock skipped", stale, func(s *script) *entry {
+		f := find[events.UnitFailed](s, 0)
+		s.alone(s.before(f, events.NodeStream(s.node), events.ClockStepped{Before: f.at.Add(-hour), After: f.at}))
+		return f
 	}},
 	{"I-7", "the end of a run with an open unit", fullRun, func(s *script) *entry {
 		s.drop(findIn[events.UnitSucceeded](s, unitStream(1, 2), 0))

@@ -14,7 +14,7 @@ func (c *Checker) leaseEnd(u *unit) events.Micros {
 	if u.Status != events.UnitIsRunning || c.gone(u.LeaseNode) {
 		return 0
 	}
-	return max(u.LeaseExpiresAt, u.graceUntil)
+	return max(u.LeaseExpiresAt, u.GraceUntil)
 }
 
 // unitClaimed checks U-5.
@@ -92,7 +92,7 @@ func (c *Checker) unitRenewed(e events.Envelope, u *unit, ev events.UnitLeaseRen
 	if u.Status != events.UnitIsRunning {
 		return
 	}
-	ends, p := max(u.LeaseEndsAt, u.graceUntil), u.run.Policy
+	ends, p := max(u.LeaseEndsAt, u.graceEnds), u.run.Policy
 	switch {
 	case ev.LeaseExpiresAt > ends:
 		c.wrong("I-6", e, "the lease is renewed until %s, and its absolute end is %s", ev.LeaseExpiresAt, ends)
@@ -119,7 +119,7 @@ func (c *Checker) unitExpired(e events.Envelope, u *unit, ev events.UnitLeaseExp
 	if ev.Attempt != u.Attempt {
 		c.wrong("I-2", e, "the lease of attempt %d expires, and the latest claim is attempt %d", ev.Attempt, u.Attempt)
 	}
-	effective := max(u.LeaseExpiresAt, u.graceUntil)
+	effective := max(u.LeaseExpiresAt, u.GraceUntil)
 	switch ev.Cause {
 	case events.LeaseExpired:
 		if effective > e.At {

@@ -68,7 +68,7 @@ func (c *Checker) nodeEvent(e events.Envelope, id events.NodeID) {
 	case events.NodeStopped:
 		c.leave(e, n, "it stopped")
 	case events.ClockStepped:
-		c.grace(ev)
+		c.clockStepped(e, ev)
 	case events.SegmentPurged:
 		c.purged(e, ev.Positions)
 	case events.StoreRestored:
@@ -80,6 +80,7 @@ func (c *Checker) nodeEvent(e events.Envelope, id events.NodeID) {
 }
 
 func (c *Checker) nodeStarted(e events.Envelope, n *node, ev events.NodeStarted) {
+	c.tx.boots = e.Position == c.tx.position
 	if n.version > 1 {
 		c.wrong("I-24", e, "incarnation %s starts a second time; each start of a process is a new one (N-1)", n.id)
 	}
@@ -109,19 +110,4 @@ func (c *Checker) leave(e events.Envelope, n *node, why string) {
 	}
 	c.alive = alive
 	c.recount()
-}
-
-// grace keeps leases that were live before a clock step alive until grace_until, once per attempt; those of gone
-// incarnations get none (CLK-4).
-func (c *Checker) grace(ev events.ClockStepped) {
-	if ev.GraceUntil == 0 {
-		return
-	}
-	for _, u := range c.slots.flight {
-		live := u.Status == events.UnitIsRunning && u.LeaseExpiresAt > ev.Before && !c.gone(u.LeaseNode)
-		if live && u.graceUntil == 0 {
-			u.graceUntil = ev.GraceUntil
-			c.count(u)
-		}
-	}
 }

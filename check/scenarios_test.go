@@ -393,7 +393,8 @@ func around(s *script) {
 	s.relay(3, events.KindDispatch, 1, 1)
 }
 
-// clock: a step of the wall clock, and the one grace lease that it grants.
+// clock: a step of the wall clock, and the one grace lease that it grants. Renewals go on behind it, and the lifetime has
+// moved with the clock; a second step grants nothing. Then an operator confirms that the clock is right.
 func clock(s *script) {
 	s.start(1)
 	t := s.quick(1, "a")
@@ -401,7 +402,9 @@ func clock(s *script) {
 	s.after(3 * hour)
 	s.add(events.NodeStream(s.node), events.ClockStepped{Before: before, After: s.now, GraceUntil: s.now.Add(minute)})
 	s.after(30 * second)
-	s.add(unitStream(1, 1), events.UnitLeaseRenewed{Attempt: 1, Token: t, LeaseExpiresAt: s.now.Add(30 * second)})
+	s.add(unitStream(1, 1), events.UnitLeaseRenewed{Attempt: 1, Token: t, LeaseExpiresAt: s.now.Add(minute)})
+	s.add(events.NodeStream(s.node), events.ClockStepped{Before: s.now, After: s.now.Add(-hour)})
+	s.add(events.NodeStream(s.node), events.ClockStepped{Before: s.now, After: s.now.Add(-hour), Actor: "me", Reason: "it is right"})
 	s.after(20 * second)
 	s.tx(func() {
 		s.succeed(1, 1, 1, t)

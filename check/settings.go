@@ -29,6 +29,7 @@ type Settings struct {
 	MaxWait           events.Span           // rate_limit.max_wait
 	IdempotencyTTL    events.Span           // api.idempotency_ttl
 	MaxUnits          int                   // plan.max_units
+	StepBound         events.Span           // clock.step_bound
 }
 
 // capOf is the cap of a bucket; 0: not known.
@@ -70,6 +71,7 @@ func (s Settings) with(config json.RawMessage) Settings {
 	span("post_sync.redrive_after", &s.PostRedriveAfter)
 	span("rate_limit.max_wait", &s.MaxWait)
 	span("api.idempotency_ttl", &s.IdempotencyTTL)
+	span("clock.step_bound", &s.StepBound)
 	for _, key := range [...]string{"dispatch.never_started_after", "dispatch.never_started_after_us"} {
 		if _, said := values[key]; said && s.NeverStartedAfter == 0 {
 			s.NeverStartedAfter = -1 // 0 in the configuration means never, in Settings not known

@@ -91,8 +91,9 @@ func (c *Checker) checkNeverStarted(e events.Envelope, u *unit, ev events.UnitFa
 		c.wrong("I-2", e, "the unit is given up after %d dispatches of the attempt (U-14)", u.AttemptDispatches)
 	case after < 0:
 		c.wrong("I-2", e, "the unit is given up, and dispatch.never_started_after is 0: never (U-14)")
-	case after > 0 && u.FirstDispatchedAt.Add(after) > e.At:
-		c.wrong("I-2", e, "the unit is given up, first dispatched at %s; dispatch.never_started_after is %s (U-14)", u.FirstDispatchedAt, after)
+	case after > 0 && max(u.FirstDispatchedAt, c.stepped).Add(after) > e.At:
+		c.wrong("I-2", e, "the unit is given up, first dispatched at %s, and a clock was last set forward at %s; dispatch.never_started_after is %s (U-14, CLK-8)",
+			u.FirstDispatchedAt, when(c.stepped), after)
 	case !c.room(e, u):
 		c.wrong("I-2", e, "the unit is given up while no slot is free for it (U-14)")
 	}

@@ -10,6 +10,7 @@ type transaction struct {
 	node     events.NodeID
 	open     bool
 	torn     bool // part of it lies in a purged segment
+	boots    bool // it begins with a NodeStarted
 	engine   bool // it is more than an application's own
 
 	// For U-5: a claim stands alone, but for the settle by which the same worker ended its previous unit.

@@ -34,6 +34,7 @@ type Unit struct {
 	LeaseExpiresAt events.Micros
 	LeaseEndsAt    events.Micros
 	LeaseNode      events.NodeID // zero: an API worker's (N-5)
+	GraceUntil     events.Micros // of the running attempt; zero: it had none (CLK-4)
 	Worker         string
 
 	AvailableAt         events.Micros // set exactly while retrying
@@ -70,7 +71,7 @@ type unit struct {
 	retriedSince bool          // since the newest claim
 	invitedSince bool          // dispatched since then
 	lastToken    events.Token
-	graceUntil   events.Micros // of this attempt (CLK-4)
+	graceEnds    events.Micros // the absolute end of a lease under a grace (CLK-4)
 	expiry       expiry
 }
 
@@ -292,7 +293,7 @@ func (n *UnitCounts) of(s events.UnitStatus) *int {
 // endAttempt voids the lease; whatever state follows, it has none.
 func (u *unit) endAttempt() {
 	u.LeaseToken, u.LeaseExpiresAt, u.LeaseEndsAt, u.LeaseNode, u.Worker = "", 0, 0, events.NodeID{}, ""
-	u.LastRenewedAt, u.graceUntil, u.AvailableAt = 0, 0, 0
+	u.LastRenewedAt, u.GraceUntil, u.graceEnds, u.AvailableAt = 0, 0, 0, 0
 }
 
 // checkLate is U-19: a late result is recorded once per attempt, of an attempt that was made.

@@ -65,6 +65,8 @@ func (w *world) state(id events.StreamID) State {
 
 func (w *world) unit() Unit { return w.state(events.UnitStream(theUnit)).(Unit) }
 
+func (w *world) node() Node { return w.state(events.NodeStream(nodeA)).(Node) }
+
 func (w *world) register() Register {
 	return w.state(events.RegisterStream(theRun, w.kind)).(Register)
 }
@@ -192,7 +194,7 @@ func (w *world) requireAllowed(before State, e events.Event, after State) {
 		}
 		require.Equal(w.t, a.Status == events.UnitIsRetrying, a.AvailableAt != 0)
 		require.Equal(w.t, a.Status == events.UnitIsRunning, a.Lease != Lease{})
-		require.LessOrEqual(w.t, a.Lease.ExpiresAt, a.Lease.EndsAt)
+		require.LessOrEqual(w.t, a.Lease.ExpiresAt, max(a.Lease.EndsAt, theGrace(w.now).Ends))
 		require.LessOrEqual(w.t, a.HandBacks, MaxHandBacks-1)
 	case Run:
 		a := after.(Run)
@@ -309,6 +311,16 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return reflect.ValueOf(staleAfter)
 	case "NeverStarted":
 		return pick(w, f.Name, 0, 24*hour)
+	case "Number":
+		return pick(w, f.Name, w.node().Steps, w.node().Steps+1, w.node().Steps+2)
+	case "Wall":
+		return pick(w, f.Name, w.now, w.now.Add(-hour), w.now.Add(-30*hour))
+	case "Confirmed":
+		return pick(w, f.Name, 0, 0, hour)
+	case "Bound":
+		return reflect.ValueOf(30 * second)
+	case "Stepped":
+		return pick(w, f.Name, 0, 0, w.now)
 	case "Target":
 		return pick(w, f.Name, "activity", "digest")
 	case "MessageID":
@@ -363,6 +375,8 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return reflect.ValueOf([]events.Watermark(nil))
 	case reflect.TypeFor[events.Result]():
 		return reflect.ValueOf(events.Result{Rows: 1})
+	case reflect.TypeFor[Grace]():
+		return pick(w, f.Name, Grace{}, Grace{}, theGrace(w.now))
 	case reflect.TypeFor[Backoff]():
 		return reflect.ValueOf(theBackoff)
 	case reflect.TypeFor[events.RunPlanned]():

@@ -5,6 +5,8 @@ import "github.com/towline-dev/towline/events"
 // Node is the fold of a node stream: one start of one process (N-1).
 //
 //	∅ ──NodeStarted──► up ──NodeRecovered──► up ──NodeStopped──► down
+//
+// ClockStepped changes only what is known of the clock.
 type Node struct {
 	ID          events.NodeID
 	Started     events.NodeStarted
@@ -13,7 +15,13 @@ type Node struct {
 	RecoveredAt events.Micros
 	StoppedAt   events.Micros
 	Reason      string
+
+	Steps       int           // of its wall clock that are on record
+	ConfirmedAt events.Micros // engine time when an operator last confirmed the wall clock; 0: nobody has
 }
+
+// up reports an incarnation that has started and not stopped.
+func (n Node) up() bool { return n.StartedAt != 0 && n.StoppedAt == 0 }
 
 func (n Node) evolve(env events.Envelope) Node {
 	switch e := env.Event.(type) {
@@ -22,6 +30,12 @@ func (n Node) evolve(env events.Envelope) Node {
 		n.Started, n.StartedAt = e, env.At
 	case events.NodeRecovered:
 		n.Recovered, n.RecoveredAt = e, env.At
+	case events.ClockStepped:
+		if e.Actor == "" {
+			n.Steps++
+		} else {
+			n.ConfirmedAt = e.Before
+		}
 	case events.NodeStopped:
 		n.StoppedAt, n.Reason = env.At, e.Reason
 	}

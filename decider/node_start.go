@@ -31,7 +31,7 @@ func (RecoverNode) Fresh() bool               { return false }
 
 func (c RecoverNode) decide(s State) ([]events.Event, *Rejection) {
 	n := s.(Node)
-	if n.StartedAt == 0 || n.RecoveredAt != 0 || n.StoppedAt != 0 {
+	if !n.up() || n.RecoveredAt != 0 {
 		return nil, nil
 	}
 	return []events.Event{c.Recovered}, nil
@@ -48,8 +48,7 @@ func (c StopNode) Stream() events.StreamID { return events.NodeStream(c.Node) }
 func (StopNode) Fresh() bool               { return false }
 
 func (c StopNode) decide(s State) ([]events.Event, *Rejection) {
-	n := s.(Node)
-	if n.StartedAt == 0 || n.StoppedAt != 0 {
+	if !s.(Node).up() {
 		return nil, nil
 	}
 	return []events.Event{events.NodeStopped{Reason: c.Reason}}, nil

@@ -74,6 +74,7 @@ func samples() []sample {
 		{neverClaimed(), neverStarted(24 * hour)},
 		{dispatching(), claim(second)},
 		{running(), renew(30 * second)},
+		{running(), renewIn(theGrace(t0.Add(hour)), hour)},
 		{running(), complete(second)},
 		{running(), complete(lease)}, // late
 		{running(), fail(second, events.Auth)},
@@ -111,6 +112,8 @@ func samples() []sample {
 
 		{nil, StartNode{Node: nodeA, Started: events.NodeStarted{Host: "box"}}},
 		{up, RecoverNode{Node: nodeA}},
+		{up, NoteStep{Node: nodeA, Number: 1, Before: t0, After: t0.Add(hour), GraceUntil: t0.Add(hour + lease)}},
+		{up, confirm(hour)},
 		{up, StopNode{Node: nodeA, Reason: "signal"}},
 	}
 }
@@ -160,7 +163,8 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"open_job", "link_job", "close_job", "plan_run", "start_run", "finalize_run", "start_post", "complete_post", "fail_post",
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
-		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node", "stop_node",
+		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
+		"note_step", "confirm_clock", "stop_node",
 	}, names)
 }
 

@@ -98,9 +98,9 @@ func (u Unit) Open() bool { return u.Status != "" && !u.Status.Terminal() }
 func (u Unit) Bucket() events.Bucket { return events.NewBucket(u.Plan.Provider, u.Plan.Cost) }
 
 // LeaseLive reports that the lease is in force at now; the end itself is outside (CLK-1). nodeGone says that the
-// incarnation that holds it is gone (N-3).
-func (u Unit) LeaseLive(now events.Micros, nodeGone bool) bool {
-	return u.Status == events.UnitIsRunning && u.Lease.ExpiresAt > now && !u.Lease.orphaned(nodeGone)
+// incarnation that holds it is gone (N-3), and g is the grace of the attempt.
+func (u Unit) LeaseLive(now events.Micros, nodeGone bool, g Grace) bool {
+	return u.Status == events.UnitIsRunning && u.Lease.expires(g) > now && !u.Lease.orphaned(nodeGone)
 }
 
 // orphaned: the lease of a worker over the API belongs to no incarnation, so the end of none voids it (N-5).

@@ -89,12 +89,12 @@ func TestARemoteLeaseBelongsToNoIncarnation(t *testing.T) {
 	c.Remote = true
 	u := givenUnit(and(dispatching(), then(second, decide(t, givenUnit(dispatching()...), c))...)...)
 	require.True(t, u.Lease.Node.IsZero())
-	require.True(t, u.LeaseLive(t0.Add(2*second), true), "a restart must not void it")
+	require.True(t, u.LeaseLive(t0.Add(2*second), true, Grace{}), "a restart must not void it")
 
 	c.Remote = false
 	u = givenUnit(and(dispatching(), then(second, decide(t, givenUnit(dispatching()...), c))...)...)
 	require.Equal(t, nodeA, u.Lease.Node)
-	require.False(t, u.LeaseLive(t0.Add(2*second), true))
+	require.False(t, u.LeaseLive(t0.Add(2*second), true, Grace{}))
 }
 
 // D-8: the fence is the position of the claim.

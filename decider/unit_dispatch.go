@@ -57,7 +57,8 @@ type FailNeverStarted struct {
 	RunOpen      bool
 	StaleAfter   events.Span
 	MessageGone  bool
-	NeverStarted events.Span // dispatch.never_started_after; 0: never
+	NeverStarted events.Span   // dispatch.never_started_after; 0: never
+	Stepped      events.Micros // when a clock was last set forward; 0: never (CLK-8)
 }
 
 func (FailNeverStarted) Name() string              { return "fail_never_started" }
@@ -67,7 +68,7 @@ func (FailNeverStarted) Fresh() bool               { return false }
 func (c FailNeverStarted) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
 	if !c.RunOpen || !u.Stale(c.At, c.StaleAfter, c.MessageGone) ||
-		!IsNeverStarted(u.AttemptDispatches, u.FirstDispatchedAt, c.At, c.NeverStarted) {
+		!IsNeverStarted(u.AttemptDispatches, max(u.FirstDispatchedAt, c.Stepped), c.At, c.NeverStarted) {
 		return nil, nil
 	}
 	return []events.Event{events.UnitFailed{
@@ -76,7 +77,8 @@ func (c FailNeverStarted) decide(s State) ([]events.Event, *Rejection) {
 	}}, nil
 }
 
-// IsNeverStarted is the age and the count of U-14.
-func IsNeverStarted(dispatches int, first, now events.Micros, after events.Span) bool {
-	return after > 0 && dispatches >= ReclaimsBeforeNeverStarted && first.Add(after) <= now
+// IsNeverStarted is the age and the count of U-14. since is the first dispatch of the attempt, or when a clock was set
+// forward behind it: what it skipped was no time in which somebody could have started the unit (CLK-8).
+func IsNeverStarted(dispatches int, since, now events.Micros, after events.Span) bool {
+	return after > 0 && dispatches >= ReclaimsBeforeNeverStarted && since.Add(after) <= now
 }

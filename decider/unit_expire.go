@@ -9,6 +9,7 @@ type ExpireLease struct {
 	At       events.Micros
 	RunOpen  bool
 	NodeGone bool                 // the incarnation that holds the lease is gone (N-3)
+	Grace    Grace                // of the attempt (CLK-4)
 	Policies []events.RetryPolicy // frozen in the run
 }
 
@@ -18,7 +19,7 @@ func (ExpireLease) Fresh() bool               { return false }
 
 func (c ExpireLease) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
-	if u.Status != events.UnitIsRunning || !c.RunOpen || u.LeaseLive(c.At, c.NodeGone) {
+	if u.Status != events.UnitIsRunning || !c.RunOpen || u.LeaseLive(c.At, c.NodeGone, c.Grace) {
 		return nil, nil
 	}
 	cause := c.cause(u)

@@ -19,6 +19,7 @@ type HandBackUnit struct {
 	RunOpen bool
 	Attempt int
 	Token   events.Token
+	Grace   Grace
 	Reason  string // with HandBackRoom to spare
 	Backoff Backoff
 }
@@ -29,7 +30,7 @@ func (HandBackUnit) Fresh() bool               { return false }
 
 func (c HandBackUnit) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
-	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen); !held {
+	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen, c.Grace); !held {
 		if u.HandBacks == MaxHandBacks-1 && u.accepted(c.Attempt, c.Token, OutcomeFailed) {
 			return nil, nil // the last of the row, which was accepted as a failure (HU-9)
 		}

@@ -11,6 +11,7 @@ type RenewLease struct {
 	Attempt int
 	Token   events.Token
 	Lease   events.Span
+	Grace   Grace
 }
 
 func (RenewLease) Name() string              { return "renew_lease" }
@@ -19,11 +20,11 @@ func (RenewLease) Fresh() bool               { return false }
 
 func (c RenewLease) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
-	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen); !held {
+	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen, c.Grace); !held {
 		return nil, &Rejection{Command: c.Name(), Reason: string(reason), Err: ErrLeaseLost}
 	}
 	last := max(u.ClaimedAt, u.LastRenewedAt)
-	until := min(c.At.Add(c.Lease), u.Lease.EndsAt)
+	until := min(c.At.Add(c.Lease), u.Lease.ends(c.Grace))
 	if c.At.Sub(last) < c.Lease/3 || until <= u.Lease.ExpiresAt {
 		return nil, nil
 	}
@@ -31,7 +32,7 @@ func (c RenewLease) decide(s State) ([]events.Event, *Rejection) {
 }
 
 // holds says whether a worker holds the live lease of the attempt, and if not, why. Every write of a worker asks it.
-func (u Unit) holds(attempt int, t events.Token, now events.Micros, runOpen bool) (events.LateReason, bool) {
+func (u Unit) holds(attempt int, t events.Token, now events.Micros, runOpen bool, g Grace) (events.LateReason, bool) {
 	switch {
 	case !runOpen:
 		return events.LateRunTerminal, false
@@ -39,7 +40,7 @@ func (u Unit) holds(attempt int, t events.Token, now events.Micros, runOpen bool
 		return events.LateUnitTerminal, false
 	case attempt != u.Attempt:
 		return events.LateAttemptOld, false
-	case u.Status != events.UnitIsRunning || u.Lease.Token != t || !u.LeaseLive(now, false):
+	case u.Status != events.UnitIsRunning || u.Lease.Token != t || !u.LeaseLive(now, false, g):
 		return events.LateLeaseLost, false
 	}
 	return "", true

@@ -10,6 +10,7 @@ type CompleteUnit struct {
 	RunOpen    bool
 	Attempt    int
 	Token      events.Token
+	Grace      Grace
 	Result     events.Result
 	Watermarks []events.Watermark // in force for the unit's source, read in the same transaction
 }
@@ -20,7 +21,7 @@ func (CompleteUnit) Fresh() bool               { return false }
 
 func (c CompleteUnit) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
-	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen); !held {
+	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen, c.Grace); !held {
 		return u.late(c.Name(), c.Attempt, c.Token, OutcomeSucceeded, reason)
 	}
 	return []events.Event{events.UnitSucceeded{
@@ -59,6 +60,7 @@ type FailUnit struct {
 	RunOpen  bool
 	Attempt  int
 	Token    events.Token
+	Grace    Grace
 	Category events.Category
 	Text     string // redacted, valid UTF-8 and bounded already (E-3)
 	Result   events.Result
@@ -71,7 +73,7 @@ func (FailUnit) Fresh() bool               { return false }
 
 func (c FailUnit) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
-	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen); !held {
+	if reason, held := u.holds(c.Attempt, c.Token, c.At, c.RunOpen, c.Grace); !held {
 		return u.late(c.Name(), c.Attempt, c.Token, OutcomeFailed, reason)
 	}
 	c.Category = reported(c.Category)

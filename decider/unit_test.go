@@ -11,11 +11,11 @@ import (
 // CLK-1: a lease is live strictly before its end; U-17: and only while somebody holds it.
 func TestALeaseIsLiveUntilItsEnd(t *testing.T) {
 	u := givenUnit(running()...)
-	require.True(t, u.LeaseLive(t0.Add(lease-micro), false))
-	require.False(t, u.LeaseLive(t0.Add(lease), false))
-	require.False(t, u.LeaseLive(t0, true), "its incarnation is gone")
-	require.False(t, givenUnit(retrying()...).LeaseLive(t0, false))
-	require.False(t, Unit{}.LeaseLive(t0, false))
+	require.True(t, u.LeaseLive(t0.Add(lease-micro), false, Grace{}))
+	require.False(t, u.LeaseLive(t0.Add(lease), false, Grace{}))
+	require.False(t, u.LeaseLive(t0, true, Grace{}), "its incarnation is gone")
+	require.False(t, givenUnit(retrying()...).LeaseLive(t0, false, Grace{}))
+	require.False(t, Unit{}.LeaseLive(t0, false, Grace{}))
 }
 
 // CLK-1, U-4: stale is inclusive, counted from the newest dispatch, and only while dispatching.

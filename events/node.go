@@ -23,7 +23,8 @@ type (
 		PID       int             `json:"pid,omitzero"`
 		Version   string          `json:"version,omitzero"`
 		StoreMode StoreMode       `json:"store_mode"`
-		Config    json.RawMessage `json:"config,omitzero"` // effective values, secrets masked
+		Config    json.RawMessage `json:"config,omitzero"`          // effective values, secrets masked
+		Behind    Span            `json:"clock_behind_us,omitzero"` // how far the wall clock lay before engine time; 0: within the bound (CLK-7)
 	}
 
 	// NodeRecovered says that boot recovery has ended, and what it found (N-4).
@@ -42,10 +43,11 @@ type (
 
 	// ClockStepped is a wall-clock step above the bound, or an operator's word on the clock (CLK-3, CLK-7).
 	ClockStepped struct {
-		Before     Micros `json:"before"`
-		After      Micros `json:"after"`
-		GraceUntil Micros `json:"grace_until,omitzero"`
-		Actor      string `json:"confirmed_by,omitzero"`
+		Before     Micros `json:"before"`                // engine time as the monotonic clock alone would have it
+		After      Micros `json:"after"`                 // what the wall clock shows; before Before, engine time does not follow it
+		GraceUntil Micros `json:"grace_until,omitzero"`  // for the leases that were live at Before (CLK-4)
+		Actor      string `json:"confirmed_by,omitzero"` // who has confirmed the clock; empty: it was a step
+		Reason     string `json:"reason,omitzero"`       // of the confirmation (X-7)
 	}
 
 	// BreakerOpened and BreakerClosed are the breaker of a transport at one node (O-16).

@@ -49,6 +49,8 @@ type shop struct {
 	log      *enginetest.Log
 	starts   byte
 	ending   []func() // before the handlers stop
+	began    time.Time
+	ahead    atomic.Int64 // by which the wall clock has been set forward
 
 	stop context.CancelFunc
 	done chan error
@@ -75,16 +77,19 @@ func run(t *testing.T, o options, test func(*testing.T, *shop)) {
 		if o.path == "" {
 			o.path = filepath.Join(dir, "towline.db")
 		}
-		s := &shop{t: t, o: o, provider: &stub{}, sink: &destination{}, log: &enginetest.Log{}}
+		s := &shop{t: t, o: o, provider: &stub{}, sink: &destination{}, log: &enginetest.Log{}, began: time.Now()}
 		s.open()
 		test(t, s)
 		s.close()
 	})
 }
 
+// wall is what the wall clock shows: the time of the bubble, and by how much it was set forward.
+func (s *shop) wall() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
 func (s *shop) open() {
 	s.t.Helper()
-	clock := towline.NewClock(nil)
+	clock := towline.NewClockPair(s.wall, func() time.Duration { return time.Since(s.began) })
 	var err error
 	s.file, err = sqlite.Open(context.Background(), s.o.path, sqlite.Options{Now: clock.Now, Synchronous: "normal", Shared: s.o.shared})
 	require.NoError(s.t, err)

@@ -60,7 +60,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	syncs, ports := catalogue(c.Syncs)
-	clock := towline.NewClock(c.Now)
+	clock := towline.NewClockPair(c.Now, c.Monotonic)
 	durability := "full"
 	if c.Unsynced {
 		durability = "normal"

@@ -41,7 +41,8 @@ type history struct {
 	tb    tester
 	draw  draw
 	path  string
-	now   time.Time
+	now   time.Time     // what the wall clock shows
+	ran   time.Duration // by the monotonic clock
 	file  *sqlite.Store
 	e     *towline.Engine
 	relay *relay.Relay
@@ -89,7 +90,7 @@ func newHistory(tb tester, dir string, d draw) *history {
 
 func (h *history) open() {
 	h.tb.Helper()
-	clock := towline.NewClock(func() time.Time { return h.now })
+	clock := towline.NewClockPair(func() time.Time { return h.now }, func() time.Duration { return h.ran })
 	var err error
 	h.file, err = sqlite.Open(context.Background(), h.path, sqlite.Options{Now: clock.Now, Inline: true,
 		Synchronous: "normal"})
@@ -198,11 +199,19 @@ var steps = []struct {
 		}
 	}},
 	{"wait", 8, func(h *history) {
-		h.now = h.now.Add([]time.Duration{
+		d := []time.Duration{
 			time.Second, time.Millisecond, 6 * time.Second, time.Second, 6 * time.Second, 21 * time.Second,
 			6 * time.Second, 61 * time.Second,
 			61 * time.Second, 16 * time.Minute, 9 * time.Hour,
-		}[h.draw("how long", 11)])
+		}[h.draw("how long", 11)]
+		h.now, h.ran = h.now.Add(d), h.ran+d
+	}},
+	{"clock steps", 2, func(h *history) {
+		h.now = h.now.Add([]time.Duration{-time.Hour, 20 * time.Second, 2 * time.Minute, time.Hour, 14 * 24 * time.Hour}[h.draw("how far", 5)])
+	}},
+	{"confirm", 1, func(h *history) {
+		_, err := h.e.ConfirmClock(context.Background(), towline.Actor{Name: "ada"})
+		require.NoError(h.tb, err)
 	}},
 	{"operator", 2, (*history).operate},
 	{"crash", 1, func(h *history) {

@@ -29,6 +29,7 @@ type Hot struct {
 	watermarks map[place]events.Micros
 	left       map[place]bool // where the last success has left a state
 	alive      map[events.NodeID]events.StoreMode
+	clock      clockFacts
 
 	knobs HotKnobs
 	undo  []change
@@ -47,6 +48,7 @@ type place struct{ source, dataset string }
 type hotRun struct {
 	id       events.RunID
 	cap      int
+	lease    events.Span
 	mode     events.DeliveryMode
 	counts   events.Counts // of ended units; Total is the plan's
 	open     int
@@ -75,6 +77,7 @@ type hotUnit struct {
 	dead  bool  // in flight, but takes no slot: stale, or its lease has ended
 	due   bool  // retrying, and its time has come
 	stamp int32 // of its newest entry in the flight's heap
+	grace grace
 }
 
 type hotBucket struct {
@@ -98,7 +101,9 @@ type live struct {
 	firstDispatched events.Micros
 	lastDispatched  events.Micros
 	wakeup          int
+	claimedAt       events.Micros
 	leaseExpires    events.Micros
+	leaseEnds       events.Micros
 	leaseNode       events.NodeID
 }
 
@@ -107,7 +112,8 @@ func liveOf(u decider.Unit) live {
 		id: u.ID, run: u.Plan.Run, ordinal: u.Plan.Ordinal, source: u.Plan.Source,
 		reference: u.Plan.Tier == events.TierReference, bucket: u.Bucket(), status: u.Status, attempt: u.Attempt,
 		availableAt: u.AvailableAt, dispatches: u.AttemptDispatches, firstDispatched: u.FirstDispatchedAt,
-		lastDispatched: u.LastDispatchedAt, wakeup: u.Wakeup, leaseExpires: u.Lease.ExpiresAt, leaseNode: u.Lease.Node,
+		lastDispatched: u.LastDispatchedAt, wakeup: u.Wakeup, claimedAt: u.ClaimedAt, leaseExpires: u.Lease.ExpiresAt,
+		leaseEnds: u.Lease.EndsAt, leaseNode: u.Lease.Node,
 	}
 }
 
@@ -202,6 +208,7 @@ func (h *Hot) Rollback(mark int) bool {
 
 // fact folds what is no unit, run or register.
 func (h *Hot) fact(env events.Envelope) {
+	h.clock.apply(env)
 	switch e := env.Event.(type) {
 	case events.UnitSucceeded:
 		h.succeeded(env, e)
@@ -220,6 +227,8 @@ func (h *Hot) fact(env events.Envelope) {
 			delete(h.alive, id)
 		}
 		h.judgeAll()
+	case events.ClockStepped:
+		h.stepped(e)
 	case events.StoreRestored:
 		h.epoch = e.Epoch
 	}
@@ -272,7 +281,7 @@ func (h *Hot) openRun(run decider.Run) {
 
 func newHotRun(id events.RunID, total int, p events.Policy) *hotRun {
 	return &hotRun{
-		id: id, cap: p.RunCap, mode: p.PostSync, counts: events.Counts{Total: total},
+		id: id, cap: p.RunCap, lease: p.Lease, mode: p.PostSync, counts: events.Counts{Total: total},
 		sources: map[string]*hotSource{},
 	}
 }
@@ -342,6 +351,7 @@ func (h *Hot) add(run *hotRun, l live) {
 		h.units[l.id] = u
 		run.enlist(u, l)
 	}
+	l = u.effective(l)
 	u.live = l
 	if l.reference && l.status != events.UnitHasSucceeded {
 		u.from.block(1)

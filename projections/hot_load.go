@@ -22,6 +22,9 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	if err := h.loadNodes(tx); err != nil {
 		return nil, err
 	}
+	if h.clock, err = readClock(tx); err != nil {
+		return nil, err
+	}
 	if err := h.loadRuns(tx); err != nil {
 		return nil, err
 	}
@@ -114,9 +117,9 @@ func (h *Hot) loadUnits(tx store.ReadTx) error {
 		var l live
 		var id, run, node []byte
 		var tier, cost, status, provider string
-		var available, first, last, expires *int64
+		var available, first, last, claimed, expires, ends, graced *int64
 		err := r.Scan(&id, &run, &l.ordinal, &l.source, &provider, &tier, &cost, &status, &l.attempt, &available, &l.dispatches,
-			&first, &last, &l.wakeup, &expires, &node)
+			&first, &last, &l.wakeup, &claimed, &expires, &ends, &node, &graced)
 		if err != nil {
 			return err
 		}
@@ -127,10 +130,15 @@ func (h *Hot) loadUnits(tx store.ReadTx) error {
 		l.status = events.UnitStatus(status)
 		l.availableAt, l.firstDispatched = events.Micros(derefInt(available)), events.Micros(derefInt(first))
 		l.lastDispatched, l.leaseExpires = events.Micros(derefInt(last)), events.Micros(derefInt(expires))
+		l.claimedAt, l.leaseEnds = events.Micros(derefInt(claimed)), events.Micros(derefInt(ends))
 		h.add(h.runs[l.run], l)
+		if graced != nil {
+			h.units[l.id].grace = grace{l.attempt, decider.Grace{Until: events.Micros(*graced), Ends: l.leaseEnds}}
+		}
 		return nil
 	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
-		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.lease_expires_at, u.lease_node
+		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.claimed_at,
+		u.lease_expires_at, u.lease_ends_at, u.lease_node, u.grace_until
 		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND r.completed_at IS NULL AND `+remembered+` ORDER BY u.run_id, u.ordinal`)
 	if err != nil {
 		return fmt.Errorf("load open units: %w", err)
@@ -189,7 +197,7 @@ func (h *Hot) Dump(now events.Micros) []string {
 		for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
 			for _, u := range tier {
 				if !u.status.Terminal() {
-					add("unit %+v dead %v due %v", u.live, u.dead, u.due)
+					add("unit %+v dead %v due %v grace %+v", u.live, u.dead, u.due, u.graceOf(u.live))
 				}
 			}
 		}
@@ -205,6 +213,7 @@ func (h *Hot) Dump(now events.Micros) []string {
 	for p := range h.left {
 		add("left state %q %q", p.source, p.dataset)
 	}
+	add("clock %+v", h.clock)
 	for id, mode := range h.alive {
 		add("alive %s %s", id, mode)
 	}

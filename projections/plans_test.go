@@ -68,6 +68,7 @@ var hot = []struct {
 		_, _, err := projections.NewView(r).Owing(events.RunID{}, now, 1)
 		return err
 	}},
+	{"clock", func(r *recorder) error { return second(projections.NewView(r).ClockBehind()) }},
 	{"next_due", func(r *recorder) error { return second(projections.NewView(r).NextDue()) }},
 	{"checkpoint", func(r *recorder) error { return second(projections.Position(r)) }},
 	{"keyed_job", func(r *recorder) error {
@@ -124,7 +125,7 @@ var bounded = []string{
 	"USING INDEX outbox_due", "USING COVERING INDEX outbox_due", "USING INDEX outbox_claims", "USING INDEX outbox_held",
 	"USING COVERING INDEX outbox_held",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
-	"SCAN projection", "SCAN CONSTANT ROW",
+	"SCAN projection", "SCAN clock", "SCAN CONSTANT ROW",
 }
 
 // ordered are pages that walk a primary key from a place to a LIMIT: a walk without an end of its own, that stops by

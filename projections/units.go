@@ -7,7 +7,8 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// units is SyncRunUnit. The secret of a lease is not here: no page or query could show it by mistake (E-4).
+// units is SyncRunUnit. The secret of a lease is not here: no page or query could show it by mistake (E-4). The ends of a
+// lease are those in force, with the grace of a clock step; it is the one thing here that no event of the unit says (CLK-4).
 type units struct{}
 
 func (units) Name() string    { return "units" }
@@ -46,6 +47,7 @@ CREATE TABLE units (
   lease_expires_at      INTEGER,
   lease_ends_at         INTEGER,
   lease_node            BLOB,
+  grace_until           INTEGER,
   worker                TEXT,
   last_renewed_at       INTEGER,
   available_at          INTEGER,
@@ -65,6 +67,7 @@ CREATE TABLE units (
   CHECK ((available_at IS NOT NULL) = (status = 'retrying')),
   CHECK ((lease_expires_at IS NOT NULL) = (status = 'running')),
   CHECK ((reason IS NOT NULL) = (status = 'cancelled')),
+  CHECK (grace_until IS NULL OR status = 'running'),
   CHECK ((settled_at IS NOT NULL) = ` + oneOf("status", events.UnitHasSucceeded, events.UnitHasFailed, events.UnitIsCancelled) + `)
 ) STRICT`,
 		`CREATE INDEX units_run ON units (run_id, ordinal)`,
@@ -74,7 +77,8 @@ CREATE TABLE units (
   ` + timeText("window_to") + ` AS window_to, surfaces, fingerprint, status, dispatch, attempt, wakeup,
   ` + timeText("first_dispatched_at") + ` AS first_dispatched_at, ` + timeText("last_dispatched_at") + ` AS last_dispatched_at,
   ` + timeText("claimed_at") + ` AS claimed_at, ` + timeText("lease_expires_at") + ` AS lease_expires_at,
-  ` + ulidText("lease_node") + ` AS lease_node, worker, ` + timeText("available_at") + ` AS available_at,
+  ` + ulidText("lease_node") + ` AS lease_node, worker, ` + timeText("grace_until") + ` AS grace_until,
+  ` + timeText("available_at") + ` AS available_at,
   expired_lease_retries, rate_limit_deferrals, hand_backs, error_category, error_text, settled_by, reason, late_results,
   result, duration / 1000 AS duration_ms, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("settled_at") + ` AS settled_at
   FROM units`,
@@ -85,6 +89,9 @@ CREATE TABLE units (
 func (units) Apply(tx Writer, env events.Envelope, _, after decider.State) error {
 	if u, ok := after.(decider.Unit); ok {
 		return applyUnit(tx, env, u)
+	}
+	if e, ok := env.Event.(events.ClockStepped); ok {
+		return graceLeases(tx, e)
 	}
 	return nil
 }
@@ -100,7 +107,8 @@ func applyUnit(tx Writer, env events.Envelope, u decider.Unit) error {
 			blob(u.ID), u.Dispatches, u.AttemptDispatches, int64(u.FirstDispatchedAt), int64(u.LastDispatchedAt), u.Wakeup)
 	case events.UnitClaimed:
 		return tx.Exec(`UPDATE units SET status = 'running', attempt = $2, claimed_position = $3, claimed_at = $4,
-			lease_expires_at = $5, lease_ends_at = $6, lease_node = $7, worker = $8, last_renewed_at = NULL WHERE unit_id = $1`,
+			lease_expires_at = $5, lease_ends_at = $6, lease_node = $7, grace_until = NULL, worker = $8, last_renewed_at = NULL
+			WHERE unit_id = $1`,
 			blob(u.ID), u.Attempt, int64(u.Claimed), int64(u.ClaimedAt), int64(u.Lease.ExpiresAt), int64(u.Lease.EndsAt),
 			blob(u.Lease.Node), text(u.Lease.Worker))
 	case events.UnitSucceeded:
@@ -109,11 +117,11 @@ func applyUnit(tx Writer, env events.Envelope, u decider.Unit) error {
 			return err
 		}
 		return tx.Exec(`UPDATE units SET status = 'succeeded', lease_expires_at = NULL, lease_ends_at = NULL, lease_node = NULL,
-			worker = NULL, rate_limit_deferrals = 0, rate_limit_first_at = NULL, hand_backs = $2, error_category = NULL,
+			grace_until = NULL, worker = NULL, rate_limit_deferrals = 0, rate_limit_first_at = NULL, hand_backs = $2, error_category = NULL,
 			error_text = NULL, settled_by = NULL, result = $3, duration = $4, settled_at = $5 WHERE unit_id = $1`,
 			blob(u.ID), u.HandBacks, result, duration(u.Duration), int64(u.SettledAt))
 	case events.UnitLeaseRenewed:
-		return tx.Exec(`UPDATE units SET lease_expires_at = $2, last_renewed_at = $3 WHERE unit_id = $1`,
+		return tx.Exec(`UPDATE units SET lease_expires_at = max($2, coalesce(grace_until, 0)), last_renewed_at = $3 WHERE unit_id = $1`,
 			blob(u.ID), int64(u.Lease.ExpiresAt), int64(u.LastRenewedAt))
 	case events.UnitLateResult:
 		return tx.Exec(`UPDATE units SET late_results = $2 WHERE unit_id = $1`, blob(u.ID), len(u.Late))
@@ -129,7 +137,7 @@ func settleUnit(tx Writer, u decider.Unit) error {
 		return err
 	}
 	return tx.Exec(`UPDATE units SET status = $2, available_at = $3, lease_expires_at = NULL, lease_ends_at = NULL,
-		lease_node = NULL, worker = NULL, expired_lease_retries = $4, rate_limit_deferrals = $5, rate_limit_first_at = $6,
+		lease_node = NULL, grace_until = NULL, worker = NULL, expired_lease_retries = $4, rate_limit_deferrals = $5, rate_limit_first_at = $6,
 		hand_backs = $7, error_category = $8, error_text = $9, settled_by = $10, result = $11, duration = $12,
 		settled_at = $13, reason = $14 WHERE unit_id = $1`,
 		blob(u.ID), string(u.Status), micros(u.AvailableAt), u.ExpiredLeaseRetries, u.RateLimitDeferrals,

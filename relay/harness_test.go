@@ -108,11 +108,10 @@ func (x *office) syncs() []towline.Sync {
 
 func (x *office) open() {
 	x.t.Helper()
-	wall := x.clock.Now
+	clock := towline.NewClockPair(x.clock.Now, x.clock.Ran)
 	if x.o.wall != nil {
-		wall = x.o.wall
+		clock = towline.NewClock(x.o.wall)
 	}
-	clock := towline.NewClock(wall)
 	var err error
 	x.file, err = sqlite.Open(context.Background(), x.o.path, sqlite.Options{
 		Shared: x.o.shared, Now: clock.Now, Inline: !x.o.grouped, Synchronous: "normal",

@@ -18,10 +18,11 @@ import (
 // Start is when tests begin: a Saturday morning, far from month ends and leap days.
 var Start = time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 
-// Clock is a wall clock that stands still until it is told.
+// Clock is a wall clock, and a monotonic one beside it, that stand still until they are told.
 type Clock struct {
-	mu sync.Mutex
-	t  time.Time
+	mu  sync.Mutex
+	t   time.Time
+	ran time.Duration
 }
 
 // NewClock returns a clock that shows t.
@@ -33,8 +34,22 @@ func (c *Clock) Now() time.Time {
 	return c.t
 }
 
-// Step moves the clock by d, which may be negative.
+// Ran is what the monotonic clock shows.
+func (c *Clock) Ran() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ran
+}
+
+// Step lets time pass. A negative d sets the wall clock back, and no time passes.
 func (c *Clock) Step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.t, c.ran = c.t.Add(d), c.ran+max(d, 0)
+}
+
+// Jump sets the wall clock forward or back, and no time passes.
+func (c *Clock) Jump(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.t = c.t.Add(d)

@@ -1,0 +1,91 @@
+package towline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+)
+
+// The names of conditions.
+const (
+	// ClockEarlier: the start found the wall clock before the newest event. Schedules mint nothing until it has caught up,
+	// or an operator confirms it (CLK-7).
+	ClockEarlier = "clock_earlier_than_newest_event"
+	// ClockBehind: the wall clock lies before engine time, because it was set back while the process runs, or because another
+	// process of the store has a clock that runs ahead. Nothing waits for it.
+	ClockBehind = "clock_behind_engine_time"
+)
+
+// Condition is something about this process that a person should know, and that lasts.
+type Condition struct {
+	Name string // one of the constants
+	Text string // one sentence: what is so, and what ends it
+}
+
+// Health lists the conditions in which this process is; none: all is well.
+func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
+	var head events.Micros
+	var confirmed events.Span
+	err := e.View(ctx, func(v projections.View) (err error) {
+		if _, head, err = v.Head(); err != nil {
+			return err
+		}
+		confirmed, err = v.ClockBehind()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := e.clock.look()
+	return e.clockConditions(r.wall, max(r.at, head), confirmed), nil
+}
+
+func (e *Engine) clockConditions(wall, now events.Micros, confirmed events.Span) []Condition {
+	switch {
+	case !decider.IsBehind(wall, now, e.knobs.clockBound(), confirmed):
+		return nil
+	case wall < e.doubt.until:
+		return []Condition{{ClockEarlier, fmt.Sprintf(
+			"the wall clock shows %s, and the start has found an event of %s: schedules mint nothing until the clock has caught up; set it, or confirm that it is right",
+			wall, e.doubt.newest)}}
+	}
+	return []Condition{{ClockBehind, fmt.Sprintf(
+		"the wall clock shows %s, and engine time is %s, which never goes back: what is due is due by it; set it, or confirm that it is right",
+		wall, now)}}
+}
+
+// ClockHeld reports that no schedule may mint, since nobody knows whether the wall clock is right (CLK-7).
+func (t *Tx) ClockHeld() bool {
+	wall := t.e.mem.pace.newest.wall
+	return wall < t.e.doubt.until && decider.IsBehind(wall, t.now, t.e.knobs.clockBound(), t.hot.ClockBehind())
+}
+
+// ConfirmClock is an operator's word that the wall clock is right although it lies before the newest event, for example
+// because a clock that ran ahead has been corrected (CLK-7). From then on schedules mint, Health says nothing of it, and a
+// restart remembers it: by so much the wall clock may lie behind. Engine time stays what it is.
+//
+// It returns false, and nothing was written, if there is nothing to confirm. Errors: *RequestError (which is ErrInvalid)
+// if nobody is named, ErrUnavailable, ErrStopped.
+func (e *Engine) ConfirmClock(ctx context.Context, by Actor) (confirmed bool, err error) {
+	if by.Name == "" {
+		return false, invalid("by", "nobody is named", "say who confirms the clock, and why")
+	}
+	if err := checkText("by", by.Name, maxActorBytes); err != nil {
+		return false, err
+	}
+	if err := checkText("by", by.Reason, maxReasonBytes); err != nil {
+		return false, err
+	}
+	err = e.Transact(ctx, by.Name, func(tx *Tx) error {
+		results, err := tx.Execute(decider.ConfirmClock{
+			Node: e.node, At: tx.now, Wall: e.mem.pace.newest.wall, Bound: e.knobs.clockBound(),
+			Confirmed: tx.hot.ClockBehind(), Actor: by.Name, Reason: by.Reason,
+		})
+		confirmed = err == nil && len(results[0].Events) > 0
+		return err
+	})
+	return confirmed && err == nil, err
+}
