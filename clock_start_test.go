@@ -169,7 +169,7 @@ func TestTheOthersNameAClockThatRunsAhead(t *testing.T) {
 	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: ahead, unverified: true, config: towline.Config{Entropy: seeded(2)}})
 	require.Empty(t, b.conditions())
 	require.Equal(t, []string{towline.ClockBehind}, a.conditions())
-	require.False(t, a.held())
+	require.False(t, a.clockHeld())
 	require.Empty(t, a.steps(0), "its own clock has not moved")
 	require.NoError(t, b.e.Stop(context.Background(), "test"))
 }

@@ -25,6 +25,10 @@ type Knobs struct {
 	MaxAttempts    int           // of one wakeup, then it is parked; 20
 	RedriveAfter   time.Duration // a closed wakeup whose work is still owed is armed again; 60 s, at least the publish timeout
 
+	DrainRate       int           // wakeups a second of one transport behind an outage, until none is overdue; 40
+	BreakerFailures int           // in a row of one transport, then its wakeups wait; 5
+	BreakerOpen     time.Duration // until one is let through to try it, doubling to 5 min; 10 s, at least 100 ms
+
 	Countdown         time.Duration // safety net of a run that waits for slots; 60 s, at least 1 s
 	Stale             time.Duration // a dispatched unit that nobody claims is dispatched again; 15 min, at least 1 s
 	NeverStartedAfter time.Duration // and at last given up; 24 h, negative: never
@@ -65,7 +69,7 @@ func (k Knobs) withDefaults() Knobs {
 	}{
 		{&k.ReconcileInterval, time.Minute}, {&k.ClaimTTL, time.Minute}, {&k.PublishTimeout, 5 * time.Second},
 		{&k.BackoffBase, 5 * time.Second}, {&k.BackoffCap, 5 * time.Minute}, {&k.RedriveAfter, time.Minute},
-		{&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
+		{&k.BreakerOpen, 10 * time.Second}, {&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
 		{&k.BackfillChunk, 7 * day}, {&k.BackfillChunkWorkItem, 14 * day}, {&k.HeavyWindow, 7 * day},
 		{&k.Lease, time.Minute}, {&k.MaxLifetime, time.Hour}, {&k.ExpiredLeaseRetryBackoff, time.Minute},
 		{&k.PostSyncRedriveAfter, 15 * time.Minute}, {&k.IdempotencyTTL, 7 * day}, {&k.ClockStepBound, 30 * time.Second},
@@ -81,6 +85,7 @@ func (k Knobs) withDefaults() Knobs {
 		def   int
 	}{
 		{&k.RepairLimit, 100}, {&k.ScanLimit, 5000}, {&k.Page, 500}, {&k.RelayBatch, 50}, {&k.MaxAttempts, 20},
+		{&k.BreakerFailures, 5}, {&k.DrainRate, 40},
 		{&k.CapBucket, 8}, {&k.CapRun, 16}, {&k.CapEngine, 64}, {&k.MaxUnits, 1000}, {&k.ExpiredLeaseMaxRetries, 1},
 		{&k.MaxDeliveries, 10}, {&k.ErrorMaxBytes, 2000},
 	}
@@ -111,6 +116,9 @@ func (k Knobs) check() error {
 		{"relay.backoff_cap", k.BackoffCap >= k.BackoffBase, k.BackoffCap, "at least relay.backoff_base"},
 		{"relay.max_attempts", k.MaxAttempts >= 1, k.MaxAttempts, "at least 1"},
 		{"relay.redrive_after", k.RedriveAfter >= k.PublishTimeout, k.RedriveAfter, "at least relay.publish_timeout"},
+		{"relay.drain_rate", k.DrainRate >= 1, k.DrainRate, "at least 1"},
+		{"relay.breaker_failures", k.BreakerFailures >= 1, k.BreakerFailures, "at least 1"},
+		{"relay.breaker_open", k.BreakerOpen >= 100*time.Millisecond, k.BreakerOpen, "at least 100ms"},
 		{"dispatch.countdown", k.Countdown >= time.Second, k.Countdown, "at least 1s"},
 		{"dispatch.stale", k.Stale >= time.Second, k.Stale, "at least 1s"},
 		{"cap.bucket", k.CapBucket >= 1, k.CapBucket, "at least 1"},
@@ -192,6 +200,9 @@ func (k Knobs) recorded() json.RawMessage {
 		"relay.backoff_cap_us":                us(k.BackoffCap),
 		"relay.max_attempts":                  k.MaxAttempts,
 		"relay.redrive_after_us":              us(k.RedriveAfter),
+		"relay.drain_rate":                    k.DrainRate,
+		"relay.breaker_failures":              k.BreakerFailures,
+		"relay.breaker_open_us":               us(k.BreakerOpen),
 		"dispatch.countdown_us":               us(k.Countdown),
 		"dispatch.stale_us":                   us(k.Stale),
 		"dispatch.never_started_after_us":     k.neverStarted(),

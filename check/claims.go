@@ -60,7 +60,7 @@ func (c *Checker) claimed(e events.Envelope, r *register, ev events.OutboxClaime
 	r.ClaimToken, r.ClaimExpiresAt, r.ClaimNode = ev.Token, ev.ClaimExpiresAt, e.Node
 	r.AvailableAt, r.Floor = 0, false
 	r.claims++
-	r.claimedAt = e.Position
+	r.claimedAt, r.claimTime = e.Position, e.At
 	c.tx.claimed = append(c.tx.claimed, r)
 	c.noteClaim(e, r, ev.N)
 }

@@ -16,6 +16,7 @@ func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatc
 		c.wrong("I-2", e, "the mark counts %d messages, and its claim was for %d targets (K-8)", ev.MessageCount, r.messages)
 	}
 	c.noteMark(e, r)
+	c.noteWorked(e, r, ev.Transport)
 
 	before, local := r.Closed, events.NodeID{}
 	if ev.Transport == events.TransportLocal {

@@ -365,8 +365,6 @@ func TestNoEventIsMissedUnnoticed(t *testing.T) {
 		events.TypeNodeStopped:         "an incarnation may die without it",
 		events.TypeNodeConfigChanged:   "a value in force",
 		events.TypeClockStepped:        "found only if somebody needed the grace",
-		events.TypeBreakerOpened:       "not read by any rule of the log",
-		events.TypeBreakerClosed:       "not read by any rule of the log",
 		events.TypeRunsArchived:        "moves streams, changes nothing",
 		events.TypeStoreRestored:       "found only if something depends on the hold",
 		events.TypeEnginePaused:        "a pause that nobody needed",

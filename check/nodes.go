@@ -13,6 +13,7 @@ type node struct {
 	gone     bool
 	why      string          // it is gone
 	since    events.Position // it is gone
+	breakers []*breaker      // that have opened
 }
 
 // gone reports an incarnation whose leases, claims and in-process messages are dead (N-3). The zero ID is that of a
@@ -69,6 +70,10 @@ func (c *Checker) nodeEvent(e events.Envelope, id events.NodeID) {
 		c.leave(e, n, "it stopped")
 	case events.ClockStepped:
 		c.clockStepped(e, ev)
+	case events.BreakerOpened:
+		c.breakerOpened(e, n, ev)
+	case events.BreakerClosed:
+		c.breakerClosed(e, n, ev)
 	case events.SegmentPurged:
 		c.purged(e, ev.Positions)
 	case events.StoreRestored:

@@ -78,6 +78,7 @@ type register struct {
 	topClaimed int   // highest number ever claimed
 	claims     int
 	claimedAt  events.Position // newest claim
+	claimTime  events.Micros   // of it
 	marks      int
 	owed       answer // at the newest claim (O-8)
 	messages   int    // of post_sync: targets that the newest claim is for (K-8)
@@ -85,6 +86,9 @@ type register struct {
 	releasedTx events.Position
 	released   int // number of the newest release
 	cause      events.ReleaseCause
+	failed     int // number of the newest publish that failed, and when it did (O-16)
+	failedAt   events.Micros
+	backlog    *recovery // it was due when the breaker of its transport closed (O-16)
 
 	markExpires events.Micros // of the claim under which the marked number was marked (O-12)
 	markNode    events.NodeID

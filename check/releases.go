@@ -14,10 +14,10 @@ func (c *Checker) releasedClaim(e events.Envelope, r *register, ev events.Outbox
 	case events.ReleaseClaimExpired, events.ReleaseIncarnationGone, events.ReleaseNoClaimTime:
 		maybe = ev.Cause != events.ReleaseNoClaimTime
 		c.checkDeadClaim(e, r, ev)
-	case events.ReleasePublishUnknown:
-		maybe = true
+	case events.ReleasePublishUnknown: // uncounted if the transport is to blame (O-16)
+		counted, maybe = ev.Counted || ev.Transport == "", true
 		c.checkClaim(e, r, ev.N, ev.Token)
-	case events.ReleaseRefused: // uncounted if the transport's queue is full (B-8)
+	case events.ReleaseRefused: // the same, or if the transport's queue is full (B-8)
 		counted = ev.Counted
 		c.checkClaim(e, r, ev.N, ev.Token)
 	case events.ReleaseBreakerOpen, events.ReleaseShed, events.ReleaseShutdown:
@@ -36,6 +36,8 @@ func (c *Checker) releasedClaim(e events.Envelope, r *register, ev events.Outbox
 		c.wrong("I-2", e, "wakeup %d of a mark_first kind is said to be published, and it was never marked (O-6)", ev.N)
 	}
 	c.checkBackoff(e, r, ev)
+	c.checkBreakerRelease(e, r, ev)
+	c.checkBlame(e, r, ev)
 
 	r.releasedTx, r.released, r.counted, r.cause = c.tx.position, ev.N, ev.Counted, ev.Cause
 	if r.State != Claimed || ev.N != r.Current {
@@ -116,6 +118,7 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 	if ev.Attempts != r.Attempts {
 		c.wrong("I-2", e, "it counts %d attempts, and the log %d (O-15)", ev.Attempts, r.Attempts)
 	}
+	c.noteParked(e, r, ev)
 	if ev.N != r.Current || ev.N <= r.Closed {
 		return
 	}

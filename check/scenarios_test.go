@@ -156,8 +156,10 @@ func outboxTrouble(s *script) {
 		s.add(reg(1, d), events.OutboxParked{N: 1, Cause: events.ParkAttempts, Attempts: 3, Text: "no"})
 	}) // 2 becomes pending
 	t = s.take(1, d, 2, 1, 1)
-	s.add(reg(1, d), events.OutboxReleased{N: 2, Token: t, Cause: events.ReleaseBreakerOpen, AvailableAt: s.now.Add(30 * second)})
-	s.add(events.NodeStream(s.node), events.BreakerOpened{Transport: "nats"})
+	s.tx(func() {
+		s.add(events.NodeStream(s.node), events.BreakerOpened{Transport: "nats", Until: s.now.Add(10 * second), Kinds: events.Kinds[:]})
+		s.add(reg(1, d), events.OutboxReleased{N: 2, Token: t, Cause: events.ReleaseBreakerOpen, AvailableAt: s.now.Add(30 * second)})
+	})
 	s.arm(1, d, 2, s.now, events.ArmResumed) // no backoff: an arm moves it earlier
 	s.add(events.NodeStream(s.node), events.BreakerClosed{Transport: "nats"})
 	t = s.take(1, d, 2, 1, 1)

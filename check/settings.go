@@ -25,6 +25,7 @@ type Settings struct {
 	BackoffBase       events.Span           // relay.backoff_base
 	BackoffCap        events.Span           // relay.backoff_cap
 	PostRedriveAfter  events.Span           // post_sync.redrive_after
+	DrainRate         int                   // relay.drain_rate
 	MaxDeferrals      int                   // rate_limit.max_deferrals
 	MaxWait           events.Span           // rate_limit.max_wait
 	IdempotencyTTL    events.Span           // api.idempotency_ttl
@@ -62,6 +63,7 @@ func (s Settings) with(config json.RawMessage) Settings {
 	number("cap.bucket.default", &s.CapBucket)
 	number("cap.engine", &s.CapEngine)
 	number("relay.max_attempts", &s.MaxAttempts)
+	number("relay.drain_rate", &s.DrainRate)
 	number("rate_limit.max_deferrals", &s.MaxDeferrals)
 	number("plan.max_units", &s.MaxUnits)
 	span("dispatch.stale", &s.Stale)

@@ -73,6 +73,7 @@ func (c *Checker) endTx() {
 	c.endOfRetries()
 	c.endOfAnnounced()
 	c.endOfWakeups()
+	c.endOfProbes()
 	c.endOfRuns()
 	c.endOfOccurrences()
 	c.endOfMessages()

@@ -354,7 +354,13 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	case reflect.TypeFor[events.DeliveryMode]():
 		return reflect.ValueOf(w.mode)
 	case reflect.TypeFor[events.ReleaseCause]():
-		return pick(w, f.Name, events.ReleaseRefused, events.ReleasePublishUnknown, events.ReleaseClaimExpired, events.ReleaseIncarnationGone, events.ReleaseShed)
+		return pick(w, f.Name, events.ReleaseRefused, events.ReleasePublishUnknown, events.ReleaseClaimExpired, events.ReleaseIncarnationGone, events.ReleaseShed, events.ReleaseBreakerOpen)
+	case reflect.TypeFor[Failure]():
+		return pick(w, f.Name, Failure{}, Failure{Transport: "nats"}, Failure{Transport: "nats", Overtaken: true}, Failure{Transport: "nats", Accepted: w.now})
+	case reflect.TypeFor[events.BreakerOpened]():
+		return pick(w, f.Name, opened("nats", 10*second), opened("nats", minute), opened("redis", minute))
+	case reflect.TypeFor[events.BreakerClosed]():
+		return pick(w, f.Name, events.BreakerClosed{Transport: "nats"}, events.BreakerClosed{Transport: "redis"})
 	case reflect.TypeFor[events.DropReason]():
 		return pick(w, f.Name, "", "", events.DropNothingOwed)
 	case reflect.TypeFor[events.ArmCause]():

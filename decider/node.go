@@ -18,6 +18,7 @@ type Node struct {
 
 	Steps       int           // of its wall clock that are on record
 	ConfirmedAt events.Micros // engine time when an operator last confirmed the wall clock; 0: nobody has
+	Breakers    []Breaker     // open ones (O-16)
 }
 
 // up reports an incarnation that has started and not stopped.
@@ -36,6 +37,10 @@ func (n Node) evolve(env events.Envelope) Node {
 		} else {
 			n.ConfirmedAt = e.Before
 		}
+	case events.BreakerOpened:
+		n = n.breakerOpened(env.At, e)
+	case events.BreakerClosed:
+		n = n.breakerClosed(e)
 	case events.NodeStopped:
 		n.StoppedAt, n.Reason = env.At, e.Reason
 	}

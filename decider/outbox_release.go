@@ -9,8 +9,9 @@ import (
 
 // ReleaseWakeup ends a claim without a mark. The number stays current, with its id; one that waits keeps waiting.
 // A counted release at the last attempt, or for a permanent refusal, parks the number (O-15), or drops it if nothing
-// is owed any more. What died or ended unknown is counted and may be known to a broker, whatever the caller says (O-6):
-// a forgotten flag there would send the next wish under an id that a broker drops.
+// is owed any more. What died or ended unknown may be known to a broker, whatever the caller says (O-6): a forgotten flag
+// there would send the next wish under an id that a broker drops. It is counted, too, unless the Failure is the
+// transport's (O-16).
 type ReleaseWakeup struct {
 	Owner          events.RunID
 	Kind           events.Kind
@@ -22,6 +23,7 @@ type ReleaseWakeup struct {
 	Counted        bool
 	MaybePublished bool
 	Permanent      bool // the refusal will be the same for ever
+	Failure        Failure
 	Text           string
 	Backoff        Backoff
 	MaxAttempts    int
@@ -50,6 +52,9 @@ func (c ReleaseWakeup) decide(s State) ([]events.Event, *Rejection) {
 	if c.Cause == events.ReleasePublishUnknown {
 		c.Counted, c.MaybePublished = true, true
 	}
+	if c.Failure.Transport != "" && !c.Permanent {
+		c.Counted = c.Failure.spendsAttempt(r, c.Cause)
+	}
 
 	publishFirst := DeliveryOf(c.Kind, c.Mode).Order == events.PublishFirst
 	spent := c.Counted && r.Attempts >= c.MaxAttempts
@@ -58,7 +63,7 @@ func (c ReleaseWakeup) decide(s State) ([]events.Event, *Rejection) {
 	}
 
 	released := events.OutboxReleased{
-		N: c.N, Token: c.Token, Cause: c.Cause, Counted: c.Counted, Text: c.Text,
+		N: c.N, Token: c.Token, Cause: c.Cause, Counted: c.Counted, Transport: c.Failure.Transport, Text: c.Text,
 		AvailableAt:    c.availableAt(r),
 		MaybePublished: c.MaybePublished && publishFirst, // without a mark a mark_first number was surely not published
 	}
@@ -76,17 +81,27 @@ func (c ReleaseWakeup) park(r Register, cause events.ParkCause) events.OutboxPar
 }
 
 // availableAt is now for a claim that died with its incarnation (N-4), and for one with no publish begun; else now +
-// backoff. A refusal that burns no attempt, such as a full queue, waits the first backoff, so that it is no hot loop.
+// backoff. A failure that burns no attempt, such as a full queue, waits the first backoff, so that it is no hot loop.
 func (c ReleaseWakeup) availableAt(r Register) events.Micros {
 	attempt := r.Attempts
 	switch {
-	case c.Cause == events.ReleaseIncarnationGone,
-		!c.Counted && (c.Cause == events.ReleaseShed || c.Cause == events.ReleaseShutdown):
+	case c.Cause == events.ReleaseIncarnationGone, !c.Counted && c.neverBegan():
 		return c.At
 	case !c.Counted:
 		attempt = 1
 	}
 	return c.At.Add(c.Backoff.After(MessageID(c.Owner, c.Kind, c.N), attempt))
+}
+
+// neverBegan: the claim was given back before its publish. A breaker also ends the claim of its probe, which failed.
+func (c ReleaseWakeup) neverBegan() bool {
+	switch c.Cause {
+	case events.ReleaseShed, events.ReleaseShutdown:
+		return true
+	case events.ReleaseBreakerOpen:
+		return c.Failure.Transport == ""
+	}
+	return false
 }
 
 // Backoff is the wait after a counted release (O-13). The zero value waits not at all.

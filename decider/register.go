@@ -33,6 +33,7 @@ type Register struct {
 	Attempts       int           // of Current
 	Floor          bool          // AvailableAt is a backoff, which an arm does not move earlier (O-4)
 	MaybePublished bool          // a broker may know the id of Current (O-6)
+	FailedAt       events.Micros // when a publish of Current last failed; 0: none did (O-16)
 
 	Next   int // the number that waits; 0: none
 	NextAt events.Micros
@@ -175,6 +176,9 @@ func (r Register) evolve(env events.Envelope) Register {
 		if !e.Counted {
 			r.Attempts--
 		}
+		if e.Transport != "" {
+			r.FailedAt = env.At
+		}
 		r.LastCause, r.LastText = string(e.Cause), e.Text
 	case events.OutboxDropped:
 		r.LastCause, r.LastText = string(e.Reason), ""
@@ -257,7 +261,7 @@ func (r Register) withCloser(c Closer) []Closer {
 
 // advanced makes the waiting number the current one, or leaves the register idle.
 func (r Register) advanced() Register {
-	r.Claim, r.Attempts, r.AvailableAt, r.Floor, r.MaybePublished = Claim{}, 0, 0, false, false
+	r.Claim, r.Attempts, r.AvailableAt, r.Floor, r.MaybePublished, r.FailedAt = Claim{}, 0, 0, false, false, 0
 	if r.Next == 0 {
 		r.Status = RegisterIdle
 		return r

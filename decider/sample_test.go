@@ -45,15 +45,15 @@ func samples() []sample {
 	armPost := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.AtMostOnce, At: t0, Cause: events.ArmFinalized}
 	armAgain := ArmWakeup{Owner: theRun, Kind: events.KindPostSync, Mode: events.ExactlyOnce, At: t0, Cause: events.ArmMaterialized}
 	parked := and(claimedRegister(), at(0, released(1, tokenA, events.ReleaseRefused, 0, false)), at(0, events.OutboxParked{N: 1}))
-	opened := []happening{at(0, events.JobOpened{Sync: "work"})}
+	openJob := []happening{at(0, events.JobOpened{Sync: "work"})}
 	up := []happening{at(0, events.NodeStarted{Host: "box"})}
 	done := counts(1, 1, 0, 0)
 	unresolved := and(markedFor(), at(minute, events.OutboxOutcome{N: 1, Target: "a", Outcome: events.Unknown}),
 		at(minute, events.OutboxOutcome{N: 1, Target: "b", Outcome: events.Unknown}))
 	return []sample{
 		{nil, OpenJob{Job: theJob, Opened: events.JobOpened{Sync: "work"}}},
-		{opened, LinkJob{Job: theJob, Run: theRun}},
-		{opened, CloseJob{Job: theJob, Status: events.RunSucceeded, Counts: done}},
+		{openJob, LinkJob{Job: theJob, Run: theRun}},
+		{openJob, CloseJob{Job: theJob, Status: events.RunSucceeded, Counts: done}},
 
 		{nil, PlanRun{Run: theRun, Plan: plannedRun(2)}},
 		{nil, PlanRun{Run: theRun, Plan: plannedRun(0)}},
@@ -103,6 +103,8 @@ func samples() []sample {
 		{claimedRegister(), release(second, events.ReleaseRefused)},
 		{claimedRegister(), spentNow},
 		{claimedRegister(), notOwed},
+		{claimedRegister(), failing(second, events.ReleasePublishUnknown, Failure{})},
+		{claimedRegister(), failing(second, events.ReleaseBreakerOpen, Failure{})},
 		{claimedRegister(), ending(minute, events.ReleaseClaimExpired, false)},
 		{claimedRegister(), ending(second, events.ReleaseIncarnationGone, true)},
 		{markedFor(), record("a", events.Unknown, events.OutcomeRelayDied)},
@@ -115,6 +117,9 @@ func samples() []sample {
 		{up, NoteStep{Node: nodeA, Number: 1, Before: t0, After: t0.Add(hour), GraceUntil: t0.Add(hour + lease)}},
 		{up, confirm(hour)},
 		{up, StopNode{Node: nodeA, Reason: "signal"}},
+		{up, OpenBreaker{Node: nodeA, Opened: opened("nats", 10*second)}},
+		{and(up, at(second, opened("nats", 10*second))), OpenBreaker{Node: nodeA, Opened: opened("nats", minute)}},
+		{and(up, at(second, opened("nats", 10*second))), CloseBreaker{Node: nodeA, Closed: events.BreakerClosed{Transport: "nats"}}},
 	}
 }
 
@@ -164,7 +169,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
 		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
-		"note_step", "confirm_clock", "stop_node",
+		"note_step", "confirm_clock", "stop_node", "open_breaker", "close_breaker",
 	}, names)
 }
 

@@ -50,11 +50,16 @@ type (
 		Reason     string `json:"reason,omitzero"`       // of the confirmation (X-7)
 	}
 
-	// BreakerOpened and BreakerClosed are the breaker of a transport at one node (O-16).
+	// BreakerOpened says that a node claims nothing for a transport before Until, and then one wakeup as a probe (O-16).
+	// A probe that fails opens it anew.
 	BreakerOpened struct {
 		Transport string `json:"transport"`
-		Cause     string `json:"cause,omitzero"`
+		Cause     string `json:"cause,omitzero"` // what the last failure said
+		Until     Micros `json:"until,omitzero"`
+		Kinds     []Kind `json:"kinds,omitzero"` // that this node publishes through it: their wakeups wait
+		Only      string `json:"only,omitzero"`  // the one register whose wakeup has failed: those of others do not wait
 	}
+	// BreakerClosed says that the transport has accepted a message again.
 	BreakerClosed struct {
 		Transport string `json:"transport"`
 		Cause     string `json:"cause,omitzero"`

@@ -47,6 +47,7 @@ type (
 		AvailableAt    Micros       `json:"available_at"`
 		Counted        bool         `json:"counted,omitzero"`         // the attempt stays spent (O-5)
 		MaybePublished bool         `json:"maybe_published,omitzero"` // a broker may know the id (O-6)
+		Transport      string       `json:"transport,omitzero"`       // through which its publish failed (O-16)
 		Text           string       `json:"text,omitzero"`
 	}
 

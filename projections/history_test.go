@@ -98,8 +98,9 @@ func (h *history) open() {
 	h.starts++
 	h.e, err = towline.Open(context.Background(), h.file, towline.Config{
 		Syncs: syncs(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
-		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BackfillChunk: 24 * time.Hour,
-			BackfillChunkWorkItem: 24 * time.Hour, MaxDeliveries: 2, PostSyncRedriveAfter: time.Minute},
+		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BreakerFailures: 2, BreakerOpen: time.Second,
+			DrainRate: 1000, BackfillChunk: 24 * time.Hour, BackfillChunkWorkItem: 24 * time.Hour, MaxDeliveries: 2,
+			PostSyncRedriveAfter: time.Minute},
 	})
 	require.NoError(h.tb, err)
 	h.relay, err = relay.Synchronous(h.e, func(events.Kind) transport.Publisher { return h },

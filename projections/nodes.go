@@ -8,11 +8,15 @@ import (
 // nodes holds one row per incarnation, and says which of them are gone (N-3). A start in exclusive mode ends all
 // earlier ones: the lock proves that they are dead. So does a start in shared mode for those that held the lock alone.
 // A clean stop ends the incarnation itself.
+//
+// Beside it stands what each of them has last known of its transports (O-16). What a dead one left behind says nothing.
 type nodes struct{}
 
-func (nodes) Name() string    { return "nodes" }
-func (nodes) Revision() int   { return 1 }
-func (nodes) Tables() []Table { return []Table{{"nodes", "incarnation"}} }
+func (nodes) Name() string  { return "nodes" }
+func (nodes) Revision() int { return 2 }
+func (nodes) Tables() []Table {
+	return []Table{{"nodes", "incarnation"}, {"breakers", "incarnation, transport"}}
+}
 
 func (nodes) Schema() []string {
 	return []string{`
@@ -31,6 +35,7 @@ CREATE TABLE nodes (
 		`CREATE INDEX nodes_alive ON nodes (incarnation) WHERE gone = 0`,
 		`CREATE VIEW nodes_view AS SELECT ` + ulidText("incarnation") + ` AS incarnation, position, host, pid, version, store_mode,
   config, ` + timeText("started_at") + ` AS started_at, ` + timeText("stopped_at") + ` AS stopped_at, gone FROM nodes`,
+		breakersTable, breakersView,
 	}
 }
 
@@ -55,6 +60,8 @@ func applyNode(tx Writer, env events.Envelope, n decider.Node) error {
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			blob(n.ID), int64(env.Position), text(e.Host), e.PID, text(e.Version), string(e.StoreMode), text(string(e.Config)),
 			int64(env.At))
+	case events.BreakerOpened, events.BreakerClosed:
+		return applyBreaker(tx, env, n)
 	case events.NodeStopped:
 		return tx.Exec(`UPDATE nodes SET stopped_at = $2, gone = 1 WHERE incarnation = $1`, blob(n.ID), int64(env.At))
 	}

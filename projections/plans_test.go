@@ -70,6 +70,16 @@ var hot = []struct {
 	}},
 	{"clock", func(r *recorder) error { return second(projections.NewView(r).ClockBehind()) }},
 	{"next_due", func(r *recorder) error { return second(projections.NewView(r).NextDue()) }},
+	{"next_expiry", func(r *recorder) error { return second(projections.NewView(r).NextExpiry()) }},
+	{"due_of", func(r *recorder) error {
+		return second(projections.NewView(r).DueOf(projections.Wakeups{Kinds: events.Kinds[:]}, now, projections.DueCursor{}, 50))
+	}},
+	{"due_repeatable", func(r *recorder) error {
+		return second(projections.NewView(r).DueOf(repeatable, now, projections.DueCursor{}, 50))
+	}},
+	{"next_due_of", func(r *recorder) error { return second(projections.NewView(r).NextDueOf(repeatable)) }},
+	{"count_due", func(r *recorder) error { return second(projections.NewView(r).CountDue(repeatable, now)) }},
+	{"open_breakers", func(r *recorder) error { return second(projections.NewView(r).OpenBreakers()) }},
 	{"checkpoint", func(r *recorder) error { return second(projections.Position(r)) }},
 	{"keyed_job", func(r *recorder) error {
 		_, _, _, _, err := projections.NewView(r).KeyedJob("s", "k", now)
@@ -105,6 +115,8 @@ var hot = []struct {
 }
 
 const now = events.Micros(1)
+
+var repeatable = projections.Wakeups{Kinds: []events.Kind{events.KindDispatch, events.KindPostSync}, Repeatable: true}
 
 func second[T any](_ T, err error) error { return err }
 

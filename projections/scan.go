@@ -75,6 +75,13 @@ type DueCursor struct {
 
 // Due are the pending registers whose time has come, in the order in which they are claimed (REC-14).
 func (v View) Due(now events.Micros, after DueCursor, limit int) ([]DueCursor, error) {
+	return v.due(`SELECT available_at, owner, kind FROM outbox
+		WHERE status = 'pending' AND available_at <= $1 AND (available_at, owner, kind) > ($2, $3, $4)
+		ORDER BY available_at, owner, kind LIMIT $5`,
+		int64(now), int64(after.AvailableAt), after.Key.Owner[:], string(after.Key.Kind), limit)
+}
+
+func (v View) due(query string, args ...any) ([]DueCursor, error) {
 	var out []DueCursor
 	err := v.tx.Query(func(r store.Row) error {
 		var c DueCursor
@@ -88,10 +95,7 @@ func (v View) Due(now events.Micros, after DueCursor, limit int) ([]DueCursor, e
 		c.AvailableAt, c.Key.Kind = events.Micros(at), events.Kind(kind)
 		out = append(out, c)
 		return nil
-	}, `SELECT available_at, owner, kind FROM outbox
-		WHERE status = 'pending' AND available_at <= $1 AND (available_at, owner, kind) > ($2, $3, $4)
-		ORDER BY available_at, owner, kind LIMIT $5`,
-		int64(now), int64(after.AvailableAt), after.Key.Owner[:], string(after.Key.Kind), limit)
+	}, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("scan for what is due: %w", err)
 	}
@@ -282,8 +286,18 @@ func (m messages) gone(wakeup int) bool {
 	return !node.IsZero() && !m.alive[node]
 }
 
-// NextDue is the earliest time at which a pending wakeup, a lease or a claim comes due; zero: none is open.
+// NextDue is the earliest time at which a pending wakeup comes due; zero: none is pending.
 func (v View) NextDue() (events.Micros, error) {
+	return v.earliest(`SELECT min(available_at) FROM outbox WHERE status = 'pending'`)
+}
+
+// NextExpiry is the earliest time at which a lease or a claim ends; zero: none is open.
+func (v View) NextExpiry() (events.Micros, error) {
+	return v.earliest(`SELECT min(claim_expires_at) FROM outbox WHERE claim_expires_at IS NOT NULL
+		UNION ALL SELECT min(lease_expires_at) FROM units WHERE status = 'running'`)
+}
+
+func (v View) earliest(query string) (events.Micros, error) {
 	next := events.Micros(0)
 	err := v.tx.Query(func(r store.Row) error {
 		var at *int64
@@ -292,8 +306,6 @@ func (v View) NextDue() (events.Micros, error) {
 		}
 		next = events.Earliest(next, events.Micros(derefInt(at)))
 		return nil
-	}, `SELECT min(available_at) FROM outbox WHERE status = 'pending'
-		UNION ALL SELECT min(claim_expires_at) FROM outbox WHERE claim_expires_at IS NOT NULL
-		UNION ALL SELECT min(lease_expires_at) FROM units WHERE status = 'running'`)
+	}, query)
 	return next, err
 }

@@ -56,6 +56,7 @@ type options struct {
 	targets    []string
 	post       *towline.PostSync // in place of targets
 	queue      *broker           // a transport that targets may name
+	units      *named            // takes run_sync_unit; nil: the broker does
 }
 
 var start = enginetest.Start
@@ -135,9 +136,18 @@ func (x *office) newRelay(p transport.Publisher) *relay.Relay {
 	if x.o.queue != nil {
 		named["queue"] = x.o.queue
 	}
-	r, err := relay.Synchronous(x.e, func(events.Kind) transport.Publisher { return p }, relay.Transports(named))
+	r, err := relay.Synchronous(x.e, x.routes(p), relay.Transports(named))
 	require.NoError(x.t, err)
 	return r
+}
+
+func (x *office) routes(p transport.Publisher) relay.Routes {
+	return func(k events.Kind) transport.Publisher {
+		if k == events.KindUnit && x.o.units != nil {
+			return x.o.units
+		}
+		return p
+	}
 }
 
 // crash ends the process without a word, and starts the next.

@@ -19,6 +19,8 @@ import (
 
 // wakeup is one claimed wakeup on its way: what to publish, and what became of it.
 type wakeup struct {
+	lane      *lane
+	before    decider.Register // its register, before the claim
 	key       projections.Key
 	mode      events.DeliveryMode
 	delivery  decider.Delivery
@@ -26,9 +28,10 @@ type wakeup struct {
 	token     events.Token
 	transport string
 	messages  []outgoing
-	began     bool // at least one message was handed to the publisher
-	shutdown  bool // none was, because the relay stops (REC-16)
+	withheld  events.ReleaseCause // why no message was handed to the publisher; empty: at least one was
 	receipts  []transport.Receipt
+	probe     bool // of a half-open breaker (O-16)
+	failure   int  // number of its first receipt in the lane that speaks against the transport; 0: there is none
 }
 
 // outgoing is one message of a wakeup.
@@ -42,29 +45,35 @@ type outgoing struct {
 func (o outgoing) message() (*message.Message, error) { return o.notice.Message(o.id) }
 
 func (w *wakeup) markFirst() bool { return w.delivery.Order == events.MarkFirst }
+func (w *wakeup) failed() bool    { return w.failure != 0 }
 
 // publishDue claims what is due, publishes it and settles the claims, batch by batch, until nothing is due. A batch that
 // could not be claimed is no reason to publish: nothing is published without a committed claim (I-16). A wakeup that
 // cannot be claimed is reported and left behind until the next step, and those after it go on (O-19).
-func (r *Relay) publishDue(ctx context.Context, report *Report) error {
+func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
+	k := r.e.Knobs()
 	for cursor := (projections.DueCursor{}); ctx.Err() == nil; {
+		room := l.room(r.e.Now(), k)
+		if room == 0 {
+			return nil // the breaker has opened, or the backlog of an outage goes step by step (O-16)
+		}
 		var due []projections.DueCursor
 		err := r.e.View(ctx, func(v projections.View) (err error) {
-			due, err = v.Due(r.e.Now(), cursor, r.e.Knobs().RelayBatch)
+			due, err = v.DueOf(l.wakeups(), r.e.Now(), cursor, room)
 			return err
 		})
-		if err != nil || len(due) == 0 {
+		if err != nil {
 			return err
 		}
+		l.drained(r.e.Now(), room, len(due), k)
+		if len(due) == 0 {
+			return nil
+		}
 		elapsed := r.e.Stopwatch() // before the claim commits: what is left of it is never overestimated
-		ours := r.ours(due)
-		report.Others += len(due) - len(ours)
-		taken, failed := r.claimAll(ctx, ours)
-		report.Claimed += len(taken.batch) + taken.dropped
-		report.Dropped += taken.dropped
-		report.Parked += taken.parked
+		taken, failed := r.claimAll(ctx, l, due)
+		report.took(taken)
 		report.fail("claim", failed)
-		r.publish(ctx, taken.batch, elapsed)
+		r.publish(ctx, l, taken.batch, elapsed)
 		if err := r.settle(ctx, taken.batch, report); err != nil || errors.Is(failed, towline.ErrUnavailable) {
 			return err
 		}
@@ -78,39 +87,38 @@ func (r *Relay) publishDue(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// ours are those of which this process publishes the kind.
-func (r *Relay) ours(due []projections.DueCursor) []projections.DueCursor {
-	return slices.DeleteFunc(slices.Clone(due), func(d projections.DueCursor) bool { return r.routes(d.Key.Kind) == nil })
-}
-
 // taken is what became of a due batch.
 type taken struct {
 	batch           []*wakeup // to be published
 	dropped, parked int
+	marks           int // how many more may be marked first
 }
 
 func (t taken) moved() int { return len(t.batch) + t.dropped + t.parked }
 
 // claimAll claims a batch, and what of it can be claimed if it cannot be as a whole.
-func (r *Relay) claimAll(ctx context.Context, due []projections.DueCursor) (all taken, err error) {
-	if len(due) == 0 {
-		return all, nil
-	}
+func (r *Relay) claimAll(ctx context.Context, l *lane, due []projections.DueCursor) (all taken, err error) {
 	name := func(d projections.DueCursor) string { return d.Key.String() }
 	err = towline.Apart(ctx, due, name, func(some []projections.DueCursor) error {
-		t, err := r.claim(ctx, some)
+		t, err := r.claim(ctx, l, some)
 		if err == nil {
 			all.batch = append(all.batch, t.batch...)
 			all.dropped, all.parked = all.dropped+t.dropped, all.parked+t.parked
 		}
 		return err
 	})
+	for _, w := range all.batch {
+		w.lane = l
+	}
 	return all, err
 }
 
 // allMoved reports that no wakeup of the batch comes back at once.
 func allMoved(batch []*wakeup) bool {
 	for _, w := range batch {
+		if w.withheld != "" {
+			return false
+		}
 		for _, receipt := range w.receipts {
 			if receipt.Outcome != events.Accepted && !w.markFirst() {
 				return false
@@ -122,9 +130,9 @@ func allMoved(batch []*wakeup) bool {
 
 // claim takes a batch in one transaction (O-7). What is no longer owed is dropped in it (O-8), and a mark_first wakeup is
 // marked in it: nothing depends on the gap between the two, and the commit is on disk before the publish (O-12).
-func (r *Relay) claim(ctx context.Context, due []projections.DueCursor) (t taken, err error) {
+func (r *Relay) claim(ctx context.Context, l *lane, due []projections.DueCursor) (t taken, err error) {
 	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
-		t = taken{}
+		t = taken{marks: l.marks(r.e.Knobs())}
 		for _, d := range due {
 			if err := r.claimOne(tx, d.Key, &t); err != nil {
 				return err
@@ -148,7 +156,12 @@ func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 	mode := run.Plan.Policy.PostSync
 	drop := tx.Owing(run, reg.Current).Drop(key.Kind)
 	w := &wakeup{
-		key: key, mode: mode, delivery: decider.DeliveryOf(key.Kind, mode), n: reg.Current, token: tx.NewToken(),
+		before: reg, key: key, mode: mode, delivery: decider.DeliveryOf(key.Kind, mode), n: reg.Current, token: tx.NewToken(),
+	}
+	if w.markFirst() {
+		if t.marks--; t.marks < 0 {
+			return nil // it goes with the next batch (O-16)
+		}
 	}
 	if drop == "" {
 		if w.messages, err = r.expand(tx, run, key.Kind, w.n); err != nil {
@@ -202,65 +215,83 @@ func (r *Relay) expand(tx *towline.Tx, run decider.Run, k events.Kind, n int) ([
 	return []outgoing{{id: decider.MessageID(run.ID, k, n), notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n}}}, nil
 }
 
-// publishLanes bounds how many messages are with the publisher at once.
-const publishLanes = 64
+// sideBySide bounds how many messages of a lane are with its publisher at once.
+const sideBySide = 64
 
-// lanes runs publishes side by side, or in order where one goroutine decides who moves next.
-type lanes struct {
+// crew runs publishes side by side, or in order where one goroutine decides who moves next.
+type crew struct {
 	free   chan struct{}
 	wg     sync.WaitGroup
 	serial bool
 }
 
-func (r *Relay) lanes() *lanes {
-	return &lanes{free: make(chan struct{}, publishLanes), serial: r.serial}
+func (r *Relay) crew() *crew {
+	return &crew{free: make(chan struct{}, sideBySide), serial: r.serial}
 }
 
-func (l *lanes) run(publish func()) {
-	if l.serial {
+func (c *crew) run(publish func()) {
+	if c.serial {
 		publish()
 		return
 	}
-	l.free <- struct{}{}
-	l.wg.Add(1)
+	c.free <- struct{}{}
+	c.wg.Add(1)
 	go func() {
-		defer func() { <-l.free; l.wg.Done() }()
+		defer func() { <-c.free; c.wg.Done() }()
 		publish()
 	}()
 }
 
-func (l *lanes) wait() { l.wg.Wait() }
+func (c *crew) wait() { c.wg.Wait() }
 
 // publish hands every message to the carrier. What is marked already goes first: its time is running. Past half of the
 // claim no publish begins (O-20, O-12): a second publisher must not start while a first may still succeed.
-func (r *Relay) publish(ctx context.Context, batch []*wakeup, elapsed func() events.Span) {
-	lanes := r.lanes()
+func (r *Relay) publish(ctx context.Context, l *lane, batch []*wakeup, elapsed func() events.Span) {
+	crew := r.crew()
 	for _, first := range []bool{true, false} {
 		for _, w := range batch {
 			if w.markFirst() == first {
-				r.publishOne(ctx, lanes, w, elapsed)
+				r.publishOne(ctx, l, crew, w, elapsed)
 			}
 		}
 	}
-	lanes.wait()
+	crew.wait()
 }
 
-func (r *Relay) publishOne(ctx context.Context, lanes *lanes, w *wakeup, elapsed func() events.Span) {
+func (r *Relay) publishOne(ctx context.Context, l *lane, crew *crew, w *wakeup, elapsed func() events.Span) {
+	if w.withheld = r.withhold(ctx, l, w, elapsed); w.withheld != "" {
+		return // released as a whole
+	}
 	w.receipts = make([]transport.Receipt, len(w.messages))
-	if !w.markFirst() {
-		w.shutdown = ctx.Err() != nil
-		if w.shutdown || r.tooLate(w, elapsed) {
-			return // released as a whole; a fan-out that has begun is finished
-		}
-	}
 	for i := range w.messages {
-		if w.markFirst() && r.tooLate(w, elapsed) {
+		switch {
+		case w.markFirst() && r.tooLate(w, elapsed):
 			w.receipts[i] = transport.Receipt{Outcome: events.Refused, Evidence: events.OutcomeNotSent}
-			continue
+		case i > 0 && !w.markFirst() && l.isOpen():
+			w.receipts[i] = transport.NotBegun(errBreakerOpen) // the rest of a fan-out waits, too
+		case i == 0 && w.probe:
+			r.send(ctx, l, w, i) // alone: the others go if it is accepted
+		default:
+			crew.run(func() { r.send(ctx, l, w, i) })
 		}
-		w.began = true
-		lanes.run(func() { w.receipts[i] = r.send(ctx, w.messages[i]) })
 	}
+}
+
+var errBreakerOpen = errors.New("the transport fails")
+
+// withhold says why no publish of a wakeup begins; empty: it does. What is marked gets its chance: it has no other.
+func (r *Relay) withhold(ctx context.Context, l *lane, w *wakeup, elapsed func() events.Span) events.ReleaseCause {
+	switch {
+	case w.markFirst():
+		return ""
+	case ctx.Err() != nil:
+		return events.ReleaseShutdown
+	case !w.probe && l.isOpen():
+		return events.ReleaseBreakerOpen
+	case r.tooLate(w, elapsed):
+		return events.ReleaseShed
+	}
+	return ""
 }
 
 // tooLate looks at a stopwatch, not at engine time: a wall clock that is set forward costs no notification (O-12).
@@ -269,10 +300,14 @@ func (r *Relay) tooLate(w *wakeup, elapsed func() events.Span) bool {
 }
 
 // send publishes one message, at most publish_timeout long. A publish that has begun is not broken off by a shutdown.
-func (r *Relay) send(ctx context.Context, o outgoing) transport.Receipt {
+func (r *Relay) send(ctx context.Context, l *lane, w *wakeup, i int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.e.Knobs().PublishTimeout)
 	defer cancel()
-	return r.carrier.carry(o.withDestination(ctx), o.topic(), o)
+	o := w.messages[i]
+	w.receipts[i] = r.carrier.carry(o.withDestination(ctx), o.topic(), o)
+	if o.straight == nil { // what goes another way says nothing of this one
+		l.observe(noter{node: r.e.Node(), now: r.e.Now(), knobs: r.e.Knobs()}, w, w.receipts[i])
+	}
 }
 
 // settle records what became of a batch, in one transaction (O-11, O-12). A wakeup whose record is refused or fails is
@@ -296,7 +331,7 @@ func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) err
 		return err
 	})
 	if errors.Is(err, towline.ErrUnavailable) {
-		r.unsettled = slices.DeleteFunc(batch, func(w *wakeup) bool { return settled[w] })
+		r.kept.add(slices.DeleteFunc(batch, func(w *wakeup) bool { return settled[w] }))
 	}
 	return err
 }
@@ -305,14 +340,16 @@ func (r *Relay) settle(ctx context.Context, batch []*wakeup, report *Report) err
 // long as a claim lives its mark holds, and the outcome of a mark_first wakeup holds behind it, too. A publish_first wakeup
 // whose claim has run out meanwhile is published again.
 func (r *Relay) settleKept(ctx context.Context, report *Report) error {
-	kept := r.unsettled
-	r.unsettled = nil
-	return r.settle(ctx, kept, report)
+	return r.settle(ctx, r.kept.take(), report)
 }
 
 func (r *Relay) settleAll(ctx context.Context, batch []*wakeup) (counts Report, err error) {
+	changes := takeChanges(batch)
 	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
 		counts = Report{}
+		if err := changes.note(tx); err != nil {
+			return err
+		}
 		for _, w := range batch {
 			if err := r.settleOne(tx, w, &counts); err != nil {
 				return err
@@ -320,6 +357,7 @@ func (r *Relay) settleAll(ctx context.Context, batch []*wakeup) (counts Report, 
 		}
 		return nil
 	})
+	changes.ended(err, r.logger)
 	return counts, err
 }
 
@@ -397,14 +435,11 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 		Owner: w.key.Owner, Kind: w.key.Kind, Mode: w.mode, At: tx.Now(), N: w.n, Token: w.token,
 		Backoff: r.e.Knobs().Backoff(), MaxAttempts: r.e.Knobs().MaxAttempts,
 	}
-	if !w.began {
-		release.Cause = events.ReleaseShed
-		if w.shutdown {
-			release.Cause = events.ReleaseShutdown
-		}
+	if w.withheld != "" {
+		release.Cause = w.withheld
 		return release, nil
 	}
-	accepted, counted := 0, false
+	accepted, counted, cut := 0, false, false
 	for _, receipt := range w.receipts {
 		switch receipt.Outcome {
 		case events.Accepted:
@@ -416,6 +451,7 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 				release.Cause = events.ReleaseRefused
 			}
 			counted = counted || !receipt.Uncounted
+			cut = cut || errors.Is(receipt.Err, errBreakerOpen)
 			release.Permanent = release.Permanent || receipt.Permanent
 		default:
 			release.Cause, release.MaybePublished, counted = events.ReleasePublishUnknown, true, true
@@ -427,8 +463,13 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 	if accepted == len(w.receipts) {
 		return w.mark(tx.Now()), nil
 	}
-	// An uncounted release gives the attempt back; only a claim with no publish begun may do that, or a full queue.
+	// An uncounted release gives the attempt back; only a claim with no publish begun may do that, a full queue, or a
+	// transport that fails.
 	release.Counted = counted || release.MaybePublished
+	release.Failure = w.lane.blame(w)
+	if w.probe && w.failed() || cut && !w.failed() {
+		release.Cause, release.Counted = events.ReleaseBreakerOpen, false
+	}
 	run, err := tx.Run(w.key.Owner)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/towline-dev/towline"
@@ -26,9 +27,10 @@ type Relay struct {
 	serial     bool // publish in the caller's goroutine, in order
 	logger     *slog.Logger
 
+	lanes     []*lane
 	cursors   cursors
-	unsettled []*wakeup // published, and the store was away when it should have been recorded
-	health    health
+	kept      unsettled
+	complaint throttle // of the loops
 }
 
 // Routes names the publisher of each kind. nil: this process publishes none of that kind, another one does.
@@ -44,8 +46,8 @@ type Report struct {
 	ExpiredFailed, ExpiredRetried, ExpiredExhausted               int
 	Materialized                                                  map[events.Kind]int
 	Claimed, Dispatched, Dropped, Released, Parked, Unknown, Shed int
-	Others                                                        int // that are due, and of a kind that this process does not publish
 	Held                                                          int // registers that wait for a person: parked or unresolved (REC-12)
+	Suspended                                                     int // due wakeups that wait for a transport that fails (O-16); counted by a pass
 	ScanTruncated                                                 bool
 	NextDue                                                       events.Micros // earliest time ahead at which something comes due; 0: none is known
 	Refusal                                                       error         // the last publish that was not accepted; the register goes on from it
@@ -65,6 +67,13 @@ func (r *Report) fail(step string, err error) {
 	if err != nil {
 		r.Errors = append(r.Errors, fmt.Errorf("%s: %w", step, err))
 	}
+}
+
+// took takes in what a claim has decided.
+func (r *Report) took(t taken) {
+	r.Claimed += len(t.batch) + t.dropped
+	r.Dropped += t.dropped
+	r.Parked += t.parked
 }
 
 // add takes in what a settle has recorded.
@@ -95,10 +104,8 @@ type cursors struct {
 // Pass is one round of the reconciler. A failing step is reported, and the next steps still run (REC-3). A pass over a
 // state with nothing due appends nothing (REC-18).
 func (r *Relay) Pass(ctx context.Context) Report {
-	report := Report{Materialized: map[events.Kind]int{}}
-	report.fail("expire leases", r.expire(ctx, &report))
-	report.fail("materialize", r.materialize(ctx, &report))
-	report.fail("look for what is held", r.held(ctx, &report))
+	report := r.newReport()
+	r.repair(ctx, &report)
 	r.relay(ctx, &report)
 	report.fail("look for waiters", r.e.CheckWaiters(ctx))
 	return report
@@ -106,28 +113,57 @@ func (r *Relay) Pass(ctx context.Context) Report {
 
 // Step is the relay step alone: what a nudge runs (REC-1).
 func (r *Relay) Step(ctx context.Context) Report {
-	report := Report{Materialized: map[events.Kind]int{}}
+	report := r.newReport()
 	r.relay(ctx, &report)
 	return report
 }
 
+func (r *Relay) newReport() Report { return Report{Materialized: map[events.Kind]int{}} }
+
+// repair is the first half of a pass: what does not publish.
+func (r *Relay) repair(ctx context.Context, report *Report) {
+	report.fail("expire leases", r.expire(ctx, report))
+	report.fail("materialize", r.materialize(ctx, report))
+	report.fail("look for what is held", r.held(ctx, report))
+}
+
 func (r *Relay) relay(ctx context.Context, report *Report) {
+	if !r.endClaims(ctx, report) {
+		return
+	}
+	for _, l := range r.lanes {
+		report.fail("publish", r.work(ctx, l, report))
+	}
+	report.fail("look for the next due time", r.e.View(ctx, func(v projections.View) error {
+		next, err := v.NextExpiry()
+		for _, l := range r.lanes {
+			if err != nil {
+				return err
+			}
+			var due events.Micros
+			due, err = r.nextDue(v, l)
+			next = events.Earliest(next, due)
+		}
+		report.NextDue = next
+		return err
+	}))
+}
+
+// endClaims releases claims of the dead (REC-13); false: what was published is not on record yet, and until then a
+// released claim would be published again, and an outcome be lost that is known.
+func (r *Relay) endClaims(ctx context.Context, report *Report) bool {
 	if err := r.settleKept(ctx, report); err != nil {
 		report.fail("settle", err)
-		return // a released claim would be published again, and an outcome be lost that is known
+		return false
 	}
 	dead, err := r.e.ReleaseClaims(ctx)
 	report.Released += dead.Claims
 	report.Unknown += dead.Unknown
 	report.fail("release dead claims", err)
-	report.fail("publish", r.publishDue(ctx, report))
-	report.fail("look for the next due time", r.e.View(ctx, func(v projections.View) (err error) {
-		report.NextDue, err = v.NextDue()
-		return err
-	}))
+	return true
 }
 
-// held counts what waits for a person, and reports a unit that nobody would announce: a defect, for its wakeup is armed
+// held counts what waits for a person or for a transport, and reports a unit that nobody would announce: a defect, for its wakeup is armed
 // with every dispatch (REC-8, REC-12).
 func (r *Relay) held(ctx context.Context, report *Report) error {
 	return r.e.View(ctx, func(v projections.View) error {
@@ -136,6 +172,16 @@ func (r *Relay) held(ctx context.Context, report *Report) error {
 			return err
 		}
 		report.Held = n
+		for _, l := range r.lanes {
+			if !l.isOpen() {
+				continue
+			}
+			n, err := v.CountDue(l.wakeups(), r.e.Now())
+			if err != nil {
+				return err
+			}
+			report.Suspended += n
+		}
 		broken, err := v.Unannounced(events.RunID{}, 1)
 		if err == nil && len(broken) > 0 {
 			err = fmt.Errorf("run %s has a dispatching unit whose wakeup nobody has open: run verify, and report it", broken[0])
@@ -186,16 +232,15 @@ func (r *Relay) redrive(now events.Micros) decider.Redrive {
 	}
 }
 
-// health remembers when the loop last spoke of its troubles.
-type health struct {
-	complaint throttle
-	refusal   throttle
+// throttle lets a lasting trouble be said once a minute, whoever meets it.
+type throttle struct {
+	mu   sync.Mutex
+	last events.Micros
 }
 
-// throttle lets a lasting trouble be said once a minute.
-type throttle struct{ last events.Micros }
-
 func (t *throttle) say(now events.Micros, what func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.last == 0 || now.Sub(t.last) >= events.SpanOf(time.Minute) {
 		t.last = now
 		what()

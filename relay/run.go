@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/towline-dev/towline"
-	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -21,8 +19,8 @@ func New(e *towline.Engine, routes Routes, options ...Option) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	relay := &Relay{e: e, routes: routes, carrier: newForward(sub), logger: e.Logger()}
-	return &Runner{Relay: relay.with(options), router: router, sub: sub}, nil
+	relay := &Relay{e: e, routes: routes, lanes: newLanes(routes), carrier: newForward(sub), logger: e.Logger()}
+	return &Runner{Relay: relay.with(options), router: router, due: newWaker()}, nil
 }
 
 // Synchronous makes a relay without goroutines: Pass and Step call the forwarder's handler themselves. It is the same
@@ -33,7 +31,9 @@ func Synchronous(e *towline.Engine, routes Routes, options ...Option) (*Relay, e
 		return nil, err
 	}
 	for _, handle := range router.Handlers() {
-		relay := &Relay{e: e, routes: routes, carrier: newForward(synchronous{handle}), logger: e.Logger(), serial: true}
+		relay := &Relay{
+			e: e, routes: routes, lanes: newLanes(routes), carrier: newForward(synchronous{handle}), logger: e.Logger(), serial: true,
+		}
 		return relay.with(options), nil
 	}
 	return nil, errors.New("the forwarder has no handler")
@@ -43,12 +43,13 @@ func Synchronous(e *towline.Engine, routes Routes, options ...Option) (*Relay, e
 type Runner struct {
 	*Relay
 	router *message.Router
-	sub    *Subscriber
+	due    waker // of the passes
 }
 
-// Run reconciles until ctx ends: a pass at once, one per interval and one when a lease or a claim comes due, and a step
-// for every nudge and due time of a register. Passes never overlap (REC-2). A failing pass is logged, once a minute while
-// it lasts, and the loop goes on (REC-3).
+// Run reconciles until ctx ends: a pass at once, one per interval and one when a lease or a claim comes due, and a relay
+// step of each transport for every nudge and due time of its registers. Passes never overlap, nor do the steps of one
+// transport (REC-2); beside a transport that hangs, passes and the other transports go on. A failing round is logged, once
+// a minute while it lasts, and the loop goes on (REC-3).
 func (r *Runner) Run(ctx context.Context) error {
 	routed := make(chan error, 1)
 	go func() { routed <- r.router.Run(context.WithoutCancel(ctx)) }()
@@ -65,7 +66,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		stop()
 		ended <- err
 	}()
-	err := r.loop(running)
+	err := r.loops(running)
 	var last Report
 	last.fail("settle", r.settleKept(ctx, &last)) // a last try, for what is published
 	if err := last.Err(); err != nil {
@@ -80,83 +81,4 @@ func (r *Runner) Run(ctx context.Context) error {
 		return errors.New("forwarder: its router has stopped by itself")
 	}
 	return err
-}
-
-// loop returns an error when there is no use in going on.
-func (r *Runner) loop(ctx context.Context) error {
-	interval := r.e.Knobs().ReconcileInterval
-	nextPass := r.e.Now() // the first pass is now
-	var due events.Micros
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.e.Nudged():
-			due = r.e.Now()
-		case at := <-r.e.Alarms():
-			due = events.Earliest(due, at)
-		case <-timer.C:
-		}
-		now := r.e.Now()
-		var err error
-		switch {
-		case now >= nextPass:
-			due, err = r.guarded(ctx, r.Pass)
-			nextPass = r.e.Now().Add(events.SpanOf(interval))
-		case due != 0 && now >= due:
-			due, err = r.guarded(ctx, r.stepOrPass)
-		}
-		if err != nil {
-			return err
-		}
-		timer.Reset(events.Earliest(due, nextPass).Sub(r.e.Now()).Std())
-	}
-}
-
-// guarded runs one round. A panic in it is a defect that must not end the loop: it is reported like any error. A store
-// whose file has been taken away is the end: whatever this process said from now on would not last.
-func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report) (due events.Micros, fatal error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.complain(fmt.Errorf("panic: %v", p))
-			due = r.e.Now().Add(events.SpanOf(retryFailedRound))
-		}
-	}()
-	report := round(ctx)
-	if report.Refusal != nil {
-		r.health.refusal.say(r.e.Now(), func() { r.logger.Warn("publish", "error", report.Refusal) })
-	}
-	if err := report.Err(); err != nil && ctx.Err() == nil {
-		if errors.Is(err, towline.ErrMoved) {
-			return 0, towline.ErrMoved
-		}
-		r.complain(err)
-		return r.e.Now().Add(events.SpanOf(retryFailedRound)), nil // not at what is due: it is what has failed
-	}
-	if report.Changed() == 0 && report.Others > 0 {
-		return 0, nil // what is due is another process's to publish: the next pass looks again
-	}
-	if report.Changed() == 0 && report.NextDue != 0 && report.NextDue <= r.e.Now() {
-		// Something is due that this round could not move, for example because another process holds it.
-		return r.e.Now().Add(events.SpanOf(retryFailedRound)), nil
-	}
-	return report.NextDue, nil
-}
-
-// retryFailedRound is the pause after a round that failed: the store may be full or locked.
-const retryFailedRound = time.Second
-
-// stepOrPass runs the relay step, and the pass if a lease has come due: only a pass can expire it.
-func (r *Runner) stepOrPass(ctx context.Context) Report {
-	report := r.Step(ctx)
-	if report.NextDue != 0 && report.NextDue <= r.e.Now() && report.Others == 0 && len(report.Errors) == 0 {
-		return r.Pass(ctx)
-	}
-	return report
-}
-
-func (r *Relay) complain(err error) {
-	r.health.complaint.say(r.e.Now(), func() { r.logger.Error("reconcile", "error", err) })
 }

@@ -35,7 +35,7 @@ func run(t *testing.T, o options, test func(*testing.T, *running)) {
 		o.grouped, o.wall = true, time.Now
 		x := &running{office: openOffice(t, o), ended: make(chan error, 1), begun: time.Now()}
 		var err error
-		x.runner, err = relay.New(x.e, func(events.Kind) transport.Publisher { return x.broker })
+		x.runner, err = relay.New(x.e, x.routes(x.broker))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		x.stop = cancel
@@ -155,8 +155,8 @@ func TestARefusalIsSaidOnceAMinute(t *testing.T) {
 		p := x.plan(1)
 		wait(50 * time.Second)
 		require.Greater(t, len(x.broker.take()), 3)
-		require.Equal(t, 1, strings.Count(x.log.String(), "no such exchange"), x.log.String())
-		require.Contains(t, x.log.String(), "level=WARN")
+		said := `level=WARN msg=publish error="register ` + p.Run.String() + `/dispatch_sync_run: refused by broker: no such exchange"`
+		require.Equal(t, 1, strings.Count(x.log.String(), said), x.log.String())
 		require.NotContains(t, x.log.String(), "level=ERROR")
 		wait(5 * time.Minute)
 		require.LessOrEqual(t, strings.Count(x.log.String(), "no such exchange"), 6)

@@ -94,7 +94,7 @@ func (w *wakeup) transportOf(route transport.Publisher) string {
 // fan-out: the next claim leaves them out. In at_most_once mode the outcome says so.
 func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
 	for i, o := range w.messages {
-		if o.straight == nil || !w.began || w.receipts[i].Outcome != events.Accepted {
+		if o.straight == nil || w.withheld != "" || w.receipts[i].Outcome != events.Accepted {
 			continue
 		}
 		_, err := tx.Execute(decider.CompletePost{

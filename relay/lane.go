@@ -1,0 +1,300 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/transport"
+)
+
+// lane is one transport, with the kinds that this process publishes through it. Lanes share the store and nothing else:
+// each has its own batches, so a broker that hangs holds up no kind that goes another way; and each has its breaker.
+//
+// One round at a time works in a lane. Its mutex is for the publishes of that round's batch, which report side by side.
+type lane struct {
+	name    string
+	kinds   []events.Kind
+	wake    waker // of a Runner
+	refusal throttle
+
+	mu       sync.Mutex
+	breaker  breaker
+	drain    drain
+	changes  []change // of the breaker, that no transaction has noted yet
+	receipts int      // so far; it orders them
+	worked   int      // number of the newest accepted one
+}
+
+// change is one opening or closing of a breaker.
+type change struct {
+	note  decider.Command
+	again bool // it was open already: a probe has failed
+}
+
+// newLanes sorts the kinds by the name of their publisher. Those that this process does not publish are in none.
+func newLanes(routes Routes) []*lane {
+	var lanes []*lane
+	for _, k := range events.Kinds {
+		p := routes(k)
+		if p == nil {
+			continue
+		}
+		i := slices.IndexFunc(lanes, func(l *lane) bool { return l.name == p.Name() })
+		if i < 0 {
+			i = len(lanes)
+			lanes = append(lanes, &lane{name: p.Name(), wake: newWaker()})
+		}
+		lanes[i].kinds = append(lanes[i].kinds, k)
+	}
+	return lanes
+}
+
+// wakeups are those that go through the lane.
+func (l *lane) wakeups() projections.Wakeups { return projections.Wakeups{Kinds: l.kinds} }
+
+// standing is a copy of what the lane has learned.
+func (l *lane) standing() (breaker, drain) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.breaker, l.drain
+}
+
+func (l *lane) isOpen() bool {
+	b, _ := l.standing()
+	return b.isOpen()
+}
+
+// room is how many wakeups may be claimed now, but for a probe.
+func (l *lane) room(now events.Micros, k towline.Knobs) int {
+	b, d := l.standing()
+	if b.isOpen() {
+		return 0
+	}
+	return d.room(now, k.RelayBatch, drainKnobsOf(k))
+}
+
+// marks is how many wakeups of a batch may be marked before they are published: no more than the failures that would open
+// the breaker. What is marked and cannot be sent is lost, so an outage must not find a whole batch of them (O-12).
+func (l *lane) marks(k towline.Knobs) int {
+	b, _ := l.standing()
+	return max(k.BreakerFailures-b.row, 1)
+}
+
+// drained takes note of a scan that asked for so many and found so many: with fewer the backlog is gone.
+func (l *lane) drained(now events.Micros, asked, found int, k towline.Knobs) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.drain.limited():
+	case found < asked:
+		l.drain = drain{}
+	default:
+		l.drain = l.drain.stepped(now, drainKnobsOf(k))
+	}
+}
+
+// observe takes in the receipt of a publish. One that is refused for ever, or for want of room in this process, says
+// nothing of the transport (O-15, B-8); and a failure that is the message's own is not charged to it as well.
+func (l *lane) observe(n noter, w *wakeup, r transport.Receipt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.receipts++
+	switch {
+	case r.Outcome == events.Accepted:
+		l.worked = l.receipts
+		l.move(n, accepted, w, r)
+	case w.probe && !w.failed() && !r.Permanent:
+		w.failure = l.receipts
+		l.move(n, probeFailed, w, r)
+	case r.Permanent || r.Uncounted:
+	default:
+		if !w.failed() {
+			w.failure = l.receipts
+		}
+		if !w.before.Blamed(l.breaker.accepted) {
+			l.move(n, failed, w, r)
+		}
+	}
+}
+
+// noter is what a change of a breaker is noted with.
+type noter struct {
+	node  events.NodeID
+	now   events.Micros
+	knobs towline.Knobs
+}
+
+func (l *lane) move(n noter, o outcome, w *wakeup, r transport.Receipt) {
+	before := l.breaker
+	l.breaker = before.next(n.now, o, registerOf(w.key), breakerKnobsOf(n.knobs))
+	switch {
+	case l.breaker.until == before.until:
+	case l.breaker.isOpen():
+		l.drain = drain{}
+		l.changes = append(l.changes, change{again: before.isOpen(), note: decider.OpenBreaker{
+			Node: n.node, Opened: events.BreakerOpened{
+				Transport: l.name, Until: l.breaker.until, Kinds: l.kinds, Only: l.breaker.by,
+				Cause: towline.CleanText(describe(r), n.knobs.ErrorMaxBytes),
+			},
+		}})
+	default:
+		l.drain = drain{next: n.now}
+		l.changes = append(l.changes, change{note: decider.CloseBreaker{
+			Node: n.node, Closed: events.BreakerClosed{Transport: l.name, Cause: closedByAcceptance},
+		}})
+	}
+}
+
+// registerOf is the name of a register, as it stands in the log.
+func registerOf(k projections.Key) string { return events.RegisterStream(k.Owner, k.Kind).String() }
+
+// closedByAcceptance is the one way in which a breaker closes.
+const closedByAcceptance = "a message was accepted"
+
+// blame is what the lane knows of the failure of a wakeup, for the rule that charges it (O-16).
+func (l *lane) blame(w *wakeup) decider.Failure {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !w.failed() {
+		return decider.Failure{}
+	}
+	return decider.Failure{Transport: l.name, Accepted: l.breaker.accepted, Overtaken: l.worked > w.failure}
+}
+
+// takeChanges hands out what is to be noted; giveBack takes it again if that did not commit.
+func (l *lane) takeChanges() []change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.changes
+	l.changes = nil
+	return taken
+}
+
+func (l *lane) giveBack(changes []change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes = append(changes, l.changes...)
+}
+
+// announce says a change in the log of the process, once.
+func (c change) announce(logger *slog.Logger) {
+	switch note := c.note.(type) {
+	case decider.OpenBreaker:
+		say := logger.Warn
+		if c.again {
+			say = logger.Debug
+		}
+		say("a transport fails; its messages wait", "transport", note.Opened.Transport, "until", note.Opened.Until.Time(),
+			"error", note.Opened.Cause)
+	case decider.CloseBreaker:
+		logger.Info("a transport works again", "transport", note.Closed.Transport)
+	}
+}
+
+// work claims and publishes what is due in a lane. While its breaker is open that is one wakeup after the other, if any may
+// go, until one of them has shown whether the transport works.
+func (r *Relay) work(ctx context.Context, l *lane, report *Report) error {
+	for ctx.Err() == nil && l.isOpen() {
+		if went, err := r.probe(ctx, l, report); err != nil || !went {
+			return err
+		}
+	}
+	return r.publishDue(ctx, l, report)
+}
+
+// probe claims and publishes one due wakeup; false: none could be claimed.
+func (r *Relay) probe(ctx context.Context, l *lane, report *Report) (went bool, err error) {
+	var due []projections.DueCursor
+	if err := r.e.View(ctx, func(v projections.View) (err error) {
+		due, err = r.candidates(v, l)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	for _, one := range due {
+		elapsed := r.e.Stopwatch()
+		taken, err := r.claimAll(ctx, l, []projections.DueCursor{one})
+		report.took(taken)
+		report.fail("claim", err)
+		if errors.Is(err, towline.ErrUnavailable) {
+			return false, nil // it is reported
+		}
+		went = went || taken.moved() > 0
+		if len(taken.batch) == 0 {
+			continue // it was dropped, or another process was faster
+		}
+		taken.batch[0].probe = true
+		r.publish(ctx, l, taken.batch, elapsed)
+		return true, r.settle(ctx, taken.batch, report)
+	}
+	return went, nil
+}
+
+// candidates are the due wakeups of which one may be the probe now: those that may be published again. One that is sent
+// only once is spent if the transport still fails, so it goes only where nothing else could ever tell, which is when no
+// other is pending.
+func (r *Relay) candidates(v projections.View, l *lane) ([]projections.DueCursor, error) {
+	b, _ := l.standing()
+	now, most := r.e.Now(), r.e.Knobs().RelayBatch
+	if !b.halfOpen(now) && b.by == "" {
+		return nil, nil // suspended, whatever is due
+	}
+	all, repeatable := l.wakeups(), l.wakeups()
+	repeatable.Repeatable = true
+	due, err := v.DueOf(repeatable, now, projections.DueCursor{}, most)
+	if err == nil && len(due) == 0 && b.halfOpen(now) {
+		var pending events.Micros
+		if pending, err = v.NextDueOf(repeatable); err == nil && pending == 0 {
+			due, err = v.DueOf(all, now, projections.DueCursor{}, 1)
+		}
+	}
+	return slices.DeleteFunc(due, func(d projections.DueCursor) bool { return !b.admits(now, registerOf(d.Key)) }), err
+}
+
+// nextDue is when there is something to do in a lane again; 0: nothing is known.
+func (r *Relay) nextDue(v projections.View, l *lane) (events.Micros, error) {
+	b, d := l.standing()
+	w := l.wakeups()
+	if b.isOpen() {
+		w.Repeatable = true
+		due, err := r.nextProbe(v, b, w)
+		if due == 0 && err == nil {
+			w.Repeatable = false
+			due, err = v.NextDueOf(w)
+			due = later(due, b.until)
+		}
+		return due, err
+	}
+	due, err := v.NextDueOf(w)
+	return later(due, d.next), err
+}
+
+// nextProbe is when the first of some wakeups may be the probe; 0: none is pending.
+func (r *Relay) nextProbe(v projections.View, b breaker, w projections.Wakeups) (next events.Micros, err error) {
+	const forEver = events.Micros(math.MaxInt64)
+	pending, err := v.DueOf(w, forEver, projections.DueCursor{}, 2) // of another register than the one that failed is one
+	for _, d := range pending {
+		at := d.AvailableAt
+		if !b.admits(at, registerOf(d.Key)) {
+			at = b.until
+		}
+		next = events.Earliest(next, at)
+	}
+	return next, err
+}
+
+// later is the later of two times, if there is a first.
+func later(due, at events.Micros) events.Micros {
+	if due == 0 {
+		return 0
+	}
+	return max(due, at)
+}
