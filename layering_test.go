@@ -35,6 +35,7 @@ type layer struct {
 const (
 	watermillRoot = "github.com/ThreeDotsLabs/watermill"
 	message       = "github.com/ThreeDotsLabs/watermill/message"
+	watermillSQL  = "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	forwarder     = "github.com/ThreeDotsLabs/watermill/components/forwarder"
 	simpleLRU     = "github.com/hashicorp/golang-lru/v2/simplelru"
 	modernc       = "modernc.org/sqlite"
@@ -62,12 +63,21 @@ var layers = map[string]layer{
 		uses: []string{"events"},
 	},
 	"store/sqlite": {
-		why:  "one driver behind the port; the migrations are goose's, and only outbox.go may know watermill-sql",
-		uses: []string{"events", "store"}, third: []string{modernc, moderncCodes},
+		why:  "one driver behind the port; the migrations are goose's, and only the outbox and the feed may know watermill-sql",
+		uses: []string{"events", "feed", "store"}, third: []string{modernc, moderncCodes},
 		files: map[string][]string{
 			"migrate.go": {"github.com/pressly/goose/v3"},
-			"outbox.go":  {message, watermillRoot, "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"},
+			"outbox.go":  {message, watermillRoot, watermillSQL},
+
+			"feed.go":            {message, watermillRoot, watermillSQL},
+			"feed_adapters.go":   {watermillSQL},
+			"feed_follower.go":   {watermillRoot, watermillSQL},
+			"feed_statements.go": {watermillSQL},
 		},
+	},
+	"feed": {
+		why:  "the form in which an event travels to a consumer; a store makes the topic, a node hands it out",
+		uses: []string{"events"}, third: []string{message},
 	},
 	"store/storetest": {
 		why: "the laws that every store passes", kit: true,
@@ -124,7 +134,7 @@ var layers = map[string]layer{
 	"node": {
 		why: "one process: it ties the parts together and holds no rule. Brokers come to it as publishers",
 		uses: []string{
-			".", "events", "decider", "handlers", "provider", "relay", "sink", "store/sqlite", "transport", "transport/local",
+			".", "events", "decider", "feed", "handlers", "provider", "relay", "sink", "store/sqlite", "transport", "transport/local",
 		},
 		third: []string{message, "golang.org/x/sync/errgroup"},
 	},

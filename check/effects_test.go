@@ -34,7 +34,7 @@ func exactlyOnce(s *script) {
 	t := s.take(1, k, 2, 1, 1)
 	s.failedPost(1, 2, "page") // faster than the mark
 	s.mark(1, k, 2, t, 1)
-	s.arm(1, k, 3, s.now, events.ArmRedriven)
+	s.act(reg(1, k), events.OutboxArmed{N: 3, AvailableAt: s.now, Cause: events.ArmRedriven})
 	t = s.take(1, k, 3, 1, 1)
 	s.add(reg(1, k), events.OutboxReleased{N: 3, Token: t, Cause: events.ReleaseRefused, AvailableAt: s.now.Add(5 * second), Counted: true})
 	s.completed(1, 3, "page")

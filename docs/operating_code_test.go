@@ -9,6 +9,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/feed"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/transport"
 )
@@ -44,6 +45,31 @@ func follow(messages <-chan *message.Message, do func(generation, target string,
 		}
 		m.Ack() // done, or nothing that can ever be read
 	}
+}
+
+// followLog does something once for each run that has ended, in the order in which they ended.
+func followLog(ctx context.Context, n *node.Node, do func(stream string, r events.RunFinalized) error) error {
+	ended, err := n.Events("run reports", feed.Options{Types: []events.Type{events.TypeRunFinalized}})
+	if err != nil {
+		return err
+	}
+	defer ended.Close()
+	messages, err := ended.Subscribe(ctx, feed.Topic) // until ctx ends, or the node
+	if err != nil {
+		return err
+	}
+	for m := range messages {
+		e, err := feed.Event(m)
+		if err != nil {
+			return err
+		}
+		if err := do(m.Metadata.Get(feed.Subject), e.(events.RunFinalized)); err != nil {
+			m.Nack() // it comes again
+			continue
+		}
+		m.Ack()
+	}
+	return nil
 }
 
 // prove returns an error if the log breaks an invariant, or a view differs from the log.

@@ -53,6 +53,7 @@ type column struct{ view, name, kind string }
 var rendered = map[string]string{
 	"log.time": "time", "log.stream": "text", "log.type": "text", "log.node": "id", "log.data": "text",
 	"jobs_view.status": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
+	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
 }
 
 // viewColumns are the columns of every readable view, in the order in which the release has them. The type of a column

@@ -234,6 +234,13 @@ func troubled(t *testing.T, look func(store string)) {
 		} {
 			until(t, store, seen)
 		}
+		followed, enough := context.WithCancel(t.Context())
+		require.NoError(t, followLog(followed, n, func(stream string, r events.RunFinalized) error {
+			defer enough()
+			require.Contains(t, stream, "run/")
+			require.NotEmpty(t, r.Status)
+			return nil
+		}))
 		plan(t, n, towline.RunSpec{Sync: "slow", By: towline.Actor{Name: "ada", Reason: "to see it run"}})
 		<-began
 		<-began

@@ -19,6 +19,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/feed"
 	"github.com/towline-dev/towline/handlers"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/relay"
@@ -131,6 +132,29 @@ func (n *Node) DB() *sql.DB { return n.store.DB() }
 
 // Nudge says that a commit through DB has made something due; without it the next pass finds it.
 func (n *Node) Nudge() { n.engine.Nudge() }
+
+// Events is the log as a topic of Watermill, read by one group: every event in the order of the log, at least once, from
+// the place that the group has reached, also before Run and in other processes of the store (WMILL-2). Subscribe to
+// feed.Topic. A group has one consumer at a time; give each kind of consumer a name of its own. The subscriptions end with
+// the node.
+//
+// A handler may use DB and the engine: no transaction is open while it works. A new group begins with the first event of
+// the log, unless the options say otherwise. Errors: a name or options that cannot be.
+func (n *Node) Events(group string, o feed.Options) (message.Subscriber, error) {
+	if o.Logger == nil {
+		o.Logger = n.logger
+	}
+	return n.store.Feed(group, o)
+}
+
+// EventGroups lists the groups of Events, with how far they have come.
+func (n *Node) EventGroups(ctx context.Context) ([]feed.Group, error) { return n.store.FeedGroups(ctx) }
+
+// RemoveEventGroup forgets a group. One that does not exist is removed already. Errors: one that wraps
+// feed.ErrGroupInUse while it has a consumer.
+func (n *Node) RemoveEventGroup(ctx context.Context, group string) error {
+	return n.store.RemoveFeedGroup(ctx, group)
+}
 
 // Progress lists the units that run in this process.
 func (n *Node) Progress() []handlers.UnitProgress { return n.handlers.Progress() }

@@ -24,6 +24,7 @@ import (
 //	<path>-setup  held exclusively while a process looks at the format, makes the file and migrates it. It is not the
 //	              same file, because a shared lock cannot become exclusive without being free in between.
 //	<path>-turn   see turn; in shared mode only
+//	<path>-group-<n>  held by the one consumer of a group (feed_group.go)
 //
 // The files stay: whoever deletes a lock file may delete the one that somebody else has just locked.
 

@@ -1,7 +1,8 @@
 // Package sqlite is the log on SQLite: one file, one writing connection, group commit.
 //
 // A store is <path>, and while it is open <path>-wal and <path>-shm, too: a copy of <path> alone is no backup then. The
-// lock files <path>-lock, <path>-setup and, in shared mode, <path>-turn hold no data.
+// lock files <path>-lock, <path>-setup, <path>-group-<n> for each group of the feed and, in shared mode, <path>-turn hold no
+// data.
 package sqlite
 
 import (
@@ -34,6 +35,8 @@ type Store struct {
 	pages   *pool // of Log
 	nodes   nodeNames
 	app     *sql.DB
+	bell    bell
+	feeds   subscriptions
 
 	alive context.Context // ends with Close
 	end   context.CancelFunc
@@ -137,6 +140,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		clock: o.Now,
 		wal:   walBound{bytes: o.walBytes},
 		place: place{path: s.path, wal: d.journal == "wal"},
+		bell:  &s.bell,
 	}
 	if o.Shared {
 		s.writer.turn = &turn{path: s.path, limit: time.Duration(o.busyTimeout) * time.Millisecond}
@@ -288,6 +292,7 @@ func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {
 	s.end()
+	s.feeds.close() // they book what is done, for which the queue must be open
 	var errs []error
 	if s.queue != nil {
 		s.queue.Close()

@@ -102,7 +102,12 @@ func (t *tx) node(id events.StreamID, expected events.Version, node events.NodeI
 }
 
 // Exec opens the savepoint of the transaction if it is its first.
-func (t *tx) Exec(query string, args ...any) error {
+func (t *tx) Exec(query string, args ...any) error { return t.exec(t.w.s.execLent, query, args) }
+
+// execOwn is Exec for a table of this package.
+func (t *tx) execOwn(query string, args ...any) error { return t.exec(t.w.s.exec, query, args) }
+
+func (t *tx) exec(run func(string, ...any) error, query string, args []any) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
@@ -112,7 +117,7 @@ func (t *tx) Exec(query string, args ...any) error {
 		}
 		t.savepoint = true
 	}
-	return t.fault(t.w.s.execLent(query, args...), "exec")
+	return t.fault(run(query, args...), "exec")
 }
 
 // Query reads only; a statement that changes something is refused.

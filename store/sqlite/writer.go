@@ -19,6 +19,7 @@ type writer struct {
 	open  func() (*session, error)
 	clock func() events.Micros
 	turn  *turn // nil: no other process writes
+	bell  *bell // rung behind every commit that appended
 
 	s        *session // nil: Begin opens one
 	stored   head     // the newest event in the file, as this commit sees it
@@ -185,6 +186,9 @@ func (w *writer) Commit() error {
 	w.stats.events.Add(int64(w.stored.position) - w.stats.begun)
 	w.stats.statements.Add(w.s.ran)
 	w.s.ran = 0
+	if w.appended {
+		w.bell.ring()
+	}
 	w.wal.check(w.s)
 	return nil
 }

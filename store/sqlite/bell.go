@@ -1,0 +1,29 @@
+package sqlite
+
+import "sync"
+
+// bell tells those who wait that something may be new: an event was committed by this process, or the consumer of a group
+// has ended. The zero bell is ready.
+type bell struct {
+	mu    sync.Mutex
+	heard chan struct{} // closed by the next ring; nil: nobody listens
+}
+
+// listen is a channel that the next ring closes. Who listens first and then looks cannot miss what comes in between.
+func (b *bell) listen() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.heard == nil {
+		b.heard = make(chan struct{})
+	}
+	return b.heard
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.heard != nil {
+		close(b.heard)
+		b.heard = nil
+	}
+}

@@ -1,0 +1,625 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/feed"
+	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/storetest"
+)
+
+// never is longer than any test: what is seen in time was not found by a poll.
+const never = time.Hour
+
+// quick is for tests in which somebody else must be noticed.
+const quick = time.Millisecond
+
+// subscription is one consumer, as a test sees it.
+type subscription struct {
+	t        *testing.T
+	messages <-chan *message.Message
+	close    func()
+}
+
+func subscribe(t *testing.T, s *Store, group string, o feed.Options) *subscription {
+	t.Helper()
+	f, err := s.Feed(group, o)
+	require.NoError(t, err)
+	messages, err := f.Subscribe(context.Background(), feed.Topic)
+	require.NoError(t, err)
+	c := &subscription{t: t, messages: messages, close: func() { require.NoError(t, f.Close()) }}
+	t.Cleanup(c.close)
+	return c
+}
+
+// next is the next message, not yet acknowledged.
+func (c *subscription) next() *message.Message {
+	c.t.Helper()
+	select {
+	case m, ok := <-c.messages:
+		require.True(c.t, ok, "the subscription has ended")
+		return m
+	case <-time.After(30 * time.Second):
+		require.FailNow(c.t, "nothing was delivered")
+		return nil
+	}
+}
+
+// take acknowledges the next n messages and returns their positions.
+func (c *subscription) take(n int) []int {
+	c.t.Helper()
+	var out []int
+	for range n {
+		m := c.next()
+		out = append(out, at(c.t, m))
+		require.True(c.t, m.Ack())
+	}
+	return out
+}
+
+func at(t *testing.T, m *message.Message) int {
+	t.Helper()
+	p, err := feed.PositionOf(m)
+	require.NoError(t, err)
+	return int(p)
+}
+
+func span(from, to int) (out []int) {
+	for n := from; n <= to; n++ {
+		out = append(out, n)
+	}
+	return out
+}
+
+// grow appends n events in one transaction.
+func grow(t *testing.T, s *Store, n int) {
+	t.Helper()
+	require.NoError(t, s.Write(context.Background(), func(tx store.Tx) error {
+		history, err := tx.Stream(unit(1))
+		if err != nil {
+			return err
+		}
+		var evs []events.Event
+		for i := range n {
+			evs = append(evs, renewed(len(history)+i))
+		}
+		_, err = tx.Append(unit(1), events.Version(len(history)), events.Meta{}, evs...)
+		return err
+	}))
+}
+
+func groupOf(t *testing.T, s *Store, name string) feed.Group {
+	t.Helper()
+	groups, err := s.FeedGroups(context.Background())
+	require.NoError(t, err)
+	i := slices.IndexFunc(groups, func(g feed.Group) bool { return g.Name == name })
+	require.GreaterOrEqual(t, i, 0, "no group %s", name)
+	return groups[i]
+}
+
+// WMILL-2, E-4: a message is its event: the id names store and position, the payload is its JSON without a secret, and the
+// metadata says the rest.
+func TestAMessageOfTheFeed(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{Now: func() events.Micros { return 1_700_000_000_000_001 }})
+	node := events.NodeID{15: 7}
+	require.NoError(t, s.Write(context.Background(), func(tx store.Tx) error {
+		if _, err := tx.Append(events.NodeStream(node), 0, events.Meta{Node: node}, events.NodeStarted{Host: "h"}); err != nil {
+			return err
+		}
+		_, err := tx.Append(unit(1), 0, events.Meta{Node: node, Actor: "ada", Command: "RenewLease", Cause: 1},
+			events.UnitLeaseRenewed{Attempt: 2, Token: storetest.Secret, LeaseExpiresAt: 5})
+		return err
+	}))
+	c := subscribe(t, s, "g", feed.Options{Poll: never})
+	c.take(1)
+	m := c.next()
+	require.Equal(t, node.String()+".2", m.UUID)
+	require.JSONEq(t, `{"attempt": 2, "token": "***", "lease_expires_at": 5}`, string(m.Payload))
+	require.Equal(t, message.Metadata{
+		"source": "/towline/" + node.String(), "type": "UnitLeaseRenewed", "subject": unit(1).String(), "time": "2023-11-14T22:13:20.000001Z",
+		"schema": "1", "position": "2", "tx": "1", "version": "1", "actor": "ada", "command": "RenewLease", "cause": "1", "node": node.String(),
+	}, m.Metadata)
+	e, err := feed.Event(m)
+	require.NoError(t, err)
+	require.Equal(t, events.UnitLeaseRenewed{Attempt: 2, Token: "***", LeaseExpiresAt: 5}, e)
+	m.Ack()
+}
+
+// WMILL-2: an event that is committed by this process is delivered at once, not at the next poll.
+func TestTheFeedFollowsTheLogLive(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	c := subscribe(t, s, "g", feed.Options{Poll: never})
+	for n := range 50 {
+		require.NoError(t, appendNext(s, n))
+		require.Equal(t, []int{n + 1}, c.take(1))
+	}
+}
+
+// WMILL-2: a group goes on where it was, in the next process too, and groups know nothing of each other.
+func TestGroupsAreDurableAndApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s := open(t, path, Options{})
+	grow(t, s, 250)
+	a, b := subscribe(t, s, "a", feed.Options{}), subscribe(t, s, "b", feed.Options{})
+	require.Equal(t, span(1, 150), a.take(150))
+	require.Equal(t, span(1, 20), b.take(20))
+	a.close()
+	require.NoError(t, s.Close(), "which ends b")
+	_, ok := <-b.messages
+	require.False(t, ok)
+
+	s = open(t, path, Options{})
+	grow(t, s, 10)
+	late := subscribe(t, s, "late", feed.Options{FromEnd: true, Poll: never})
+	require.Equal(t, span(151, 260), subscribe(t, s, "a", feed.Options{FromEnd: true}).take(110), "a known group has a place")
+	require.Equal(t, span(21, 260), subscribe(t, s, "b", feed.Options{}).take(240))
+	grow(t, s, 1)
+	require.Equal(t, []int{261}, late.take(1))
+}
+
+// L-11: what was acknowledged before a subscription ends is not delivered again, whatever the subscriber saw first.
+func TestAnAcknowledgementAndAnEndTogether(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 30)
+	f, err := s.Feed("g", feed.Options{})
+	require.NoError(t, err)
+	for n := range 30 {
+		ctx, cancel := context.WithCancel(context.Background())
+		messages, err := f.Subscribe(ctx, feed.Topic)
+		require.NoError(t, err)
+		m := <-messages
+		require.Equal(t, n+1, at(t, m))
+		m.Ack()
+		cancel()
+		for range messages { // one may have been on its way; it comes again
+		}
+	}
+	require.NoError(t, f.Close())
+	require.EqualValues(t, 30, groupOf(t, s, "g").Position)
+}
+
+// WMILL-2: a refused message comes again before anything behind it.
+func TestARefusedMessageComesAgain(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 3)
+	c := subscribe(t, s, "g", feed.Options{Resend: quick})
+	c.take(1)
+	for range 5 {
+		m := c.next()
+		require.Equal(t, 2, at(t, m))
+		m.Nack()
+	}
+	require.Equal(t, []int{2, 3}, c.take(2))
+}
+
+// WMILL-2: behind the deadline of a message its context has ended and it comes again; what its first handler says then
+// changes nothing.
+func TestAHandlerBeyondItsDeadline(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 12)
+	c := subscribe(t, s, "g", feed.Options{AckDeadline: 50 * time.Millisecond, Poll: never})
+	last, slow := 0, (*message.Message)(nil)
+	for last < 12 {
+		m := c.next()
+		p := at(t, m)
+		require.True(t, p == last+1 || p == last, "%d behind %d", p, last) // a slow machine may miss any deadline
+		last = p
+		switch {
+		case p == 6 && slow == nil: // in the middle of a page
+			slow = m
+			<-m.Context().Done()
+			continue
+		case p == 6:
+			require.Equal(t, slow.UUID, m.UUID)
+			slow.Ack()
+		}
+		m.Ack()
+	}
+	require.NotNil(t, slow)
+}
+
+// WMILL-2, L-10: no transaction is open while a handler works: it writes to the same file, by the engine's way and by that
+// of an application, and each event comes once.
+func TestAHandlerWritesToTheSameFile(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	const n = 300
+	grow(t, s, n)
+	_, err := s.DB().Exec(`CREATE TABLE seen (position INTEGER PRIMARY KEY)`)
+	require.NoError(t, err)
+	c := subscribe(t, s, "g", feed.Options{Types: []events.Type{events.TypeUnitLeaseRenewed}})
+	for i := range n {
+		m := c.next()
+		require.Equal(t, i+1, at(t, m))
+		tx, err := s.DB().Begin() // takes the write lock
+		require.NoError(t, err)
+		_, err = tx.Exec(`INSERT INTO seen VALUES ($1)`, i+1)
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit())
+		require.NoError(t, s.Write(m.Context(), appendTo(events.AppStream("x"), events.Version(i), events.MessageHandled{})))
+		m.Ack()
+	}
+	c.close()
+	require.GreaterOrEqual(t, groupOf(t, s, "g").Position, events.Position(n))
+}
+
+// WMILL-2: a group that takes some types only moves over the others, also over a stretch of the log in which there are none.
+func TestAGroupOfSomeTypes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s := open(t, path, Options{Synchronous: "normal"})
+	app := events.AppStream("x")
+	require.NoError(t, s.Write(context.Background(), appendTo(app, 0, events.MessageHandled{})))
+	grow(t, s, 2*feedLook+500)
+	require.NoError(t, s.Write(context.Background(), appendTo(app, 1, events.MessageHandled{}, events.MessageRejected{})))
+	o := feed.Options{Types: []events.Type{events.TypeMessageHandled, events.TypeMessageRejected}, Poll: never}
+	c := subscribe(t, s, "g", o)
+	require.Equal(t, []int{1, 2*feedLook + 502, 2*feedLook + 503}, c.take(3))
+	c.close()
+	require.Zero(t, groupOf(t, s, "g").Lag())
+
+	grow(t, s, feedLook)
+	c = subscribe(t, s, "g", o)
+	require.Eventually(t, func() bool { return groupOf(t, s, "g").Lag() == 0 }, 30*time.Second, time.Millisecond,
+		"it keeps a whole look that held nothing")
+	require.NoError(t, s.Write(context.Background(), appendTo(app, 3, events.MessageHandled{})))
+	require.Equal(t, []int{3*feedLook + 504}, c.take(1))
+}
+
+// WMILL-2: a group has one consumer. The next one waits, and goes on behind what the first has acknowledged.
+func TestAGroupHasOneConsumer(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 300)
+	first := subscribe(t, s, "g", feed.Options{})
+	require.Equal(t, span(1, 130), first.take(130))
+	second := subscribe(t, s, "g", feed.Options{Poll: never})
+	require.Equal(t, span(131, 140), first.take(10))
+	select {
+	case m := <-second.messages:
+		require.Fail(t, "delivered twice", m.UUID)
+	default:
+	}
+	require.ErrorIs(t, s.RemoveFeedGroup(context.Background(), "g"), feed.ErrGroupInUse)
+	first.close()
+	require.Equal(t, span(141, 300), second.take(160))
+}
+
+// WMILL-2: groups are listed with their lag, also in a plain shell, and one that is not used can be removed.
+func TestGroupsAreListedAndRemoved(t *testing.T) {
+	ctx := context.Background()
+	at := events.Micros(1_700_000_000_000_000)
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{Now: func() events.Micros { at += 1_500_000; return at }})
+	grow(t, s, 3)
+	grow(t, s, 2)
+	c := subscribe(t, s, "b", feed.Options{})
+	c.take(3)
+	c.close()
+	subscribe(t, s, "a", feed.Options{FromEnd: true}).close()
+	groups, err := s.FeedGroups(ctx)
+	require.NoError(t, err)
+	require.Len(t, groups, 2)
+	require.Equal(t, feed.Group{Name: "a", Position: 5, Head: 5}, groups[0])
+	since := groups[1].WaitingSince
+	require.Equal(t, feed.Group{Name: "b", Position: 3, Head: 5, WaitingSince: since}, groups[1])
+	require.EqualValues(t, 2, groups[1].Lag())
+
+	rows, err := s.DB().Query(`SELECT name, position, lag, coalesce(waiting_since, '') FROM feed_groups_view ORDER BY name`)
+	require.NoError(t, err)
+	require.Equal(t, [][]string{{"a", "5", "0", ""}, {"b", "3", "2", events.MicrosOf(since).String()}}, textRows(t, rows))
+
+	require.NoError(t, s.RemoveFeedGroup(ctx, "b"))
+	require.NoError(t, s.RemoveFeedGroup(ctx, "b"), "it is removed already")
+	require.Equal(t, span(1, 5), subscribe(t, s, "b", feed.Options{}).take(5), "a new group")
+}
+
+// WMILL-2: the place of a group cannot fall, whoever writes it, and is out of reach of a transaction of the engine.
+func TestThePlaceOfAGroupIsGuarded(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 3)
+	c := subscribe(t, s, "g", feed.Options{})
+	c.take(3)
+	c.close()
+	_, err := s.DB().Exec(`UPDATE feed_groups SET position = 1`)
+	require.ErrorContains(t, err, "never falls")
+	require.ErrorContains(t, s.Write(context.Background(), func(tx store.Tx) error { return tx.Exec(`DELETE FROM feed_groups`) }), "not the log")
+}
+
+// WMILL-2, L-2: what is not committed is not delivered, and what is rolled back never is.
+func TestTheFeedHasNothingUncommitted(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 1)
+	c := subscribe(t, s, "g", feed.Options{Poll: quick})
+	c.take(1)
+	insert := func(tx *sql.Tx, data string) {
+		_, err := tx.Exec(`INSERT INTO events (position, tx, stream, version, at, type, schema, data)
+			SELECT max(position) + 1, max(position) + 1, $1, 1, max(at), $2, 1, $3 FROM events`,
+			events.AppStream(data).Key(), int(events.TypeMessageHandled), fmt.Sprintf(`{"delivery_message_id": %q}`, data))
+		require.NoError(t, err)
+	}
+	for _, how := range []string{"rolled back", "committed"} {
+		tx, err := s.DB().Begin()
+		require.NoError(t, err)
+		insert(tx, how)
+		for range 100 { // polls have passed it by, if they could
+			_, err := s.FeedGroups(context.Background())
+			require.NoError(t, err)
+		}
+		if how == "committed" {
+			require.NoError(t, tx.Commit())
+		} else {
+			require.NoError(t, tx.Rollback())
+		}
+	}
+	m := c.next()
+	e, err := feed.Event(m)
+	require.NoError(t, err)
+	require.Equal(t, events.MessageHandled{DeliveryMessageID: "committed"}, e)
+	require.Equal(t, 2, at(t, m), "found by a poll: nobody told this process")
+	m.Ack()
+}
+
+// WMILL-2, L-7: an event of a newer release stops its consumers, and the error says where. What lies before it is delivered.
+func TestAnEventOfANewerReleaseStopsTheFeed(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 3)
+	_, err := s.DB().Exec(`INSERT INTO events (position, tx, stream, version, at, type, schema, data)
+		SELECT 4, 4, $1, 1, max(at), 9999, 1, '{}' FROM events`, events.AppStream("x").Key())
+	require.NoError(t, err)
+	heard := make(chan error, 1)
+	log := slog.New(faults(func(err error) {
+		select {
+		case heard <- err:
+		default:
+		}
+	}))
+	c := subscribe(t, s, "g", feed.Options{Logger: log, Poll: quick})
+	require.Equal(t, span(1, 3), c.take(3))
+	require.ErrorContains(t, <-heard, "event at position 4: type 9999")
+	c.close()
+	require.EqualValues(t, 3, groupOf(t, s, "g").Position)
+}
+
+// faults is told the error of each line that has one.
+type faults func(error)
+
+func (faults) Enabled(context.Context, slog.Level) bool { return true }
+func (f faults) WithAttrs([]slog.Attr) slog.Handler     { return f }
+func (f faults) WithGroup(string) slog.Handler          { return f }
+
+func (f faults) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok {
+			f(err)
+		}
+		return true
+	})
+	return nil
+}
+
+// REC-1: what a consumer acknowledges is written, and is no event: it makes nothing due.
+func TestAnAcknowledgementAppendsNothing(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	hooked := 0
+	s.Attach(store.Hooks{BeforeCommit: func(store.Tx) error { hooked++; return nil }})
+	grow(t, s, 1000)
+	c := subscribe(t, s, "g", feed.Options{})
+	c.take(1000)
+	c.close()
+	require.Equal(t, 1, hooked, "the hook of a commit with events")
+	stats := s.Stats()
+	require.EqualValues(t, 1000, stats.Events)
+	require.GreaterOrEqual(t, stats.Commits, int64(1+1+1000/feedPage), "the events, the group, and each page")
+	require.Less(t, stats.Commits, int64(100), "not each message")
+}
+
+// K-3, DUR-5: behind a restore the positions of an earlier life are used again, and so the ids say which life it is.
+func TestIdsBehindARestore(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	node := events.NodeID{15: 7}
+	require.NoError(t, s.Write(context.Background(), appendTo(events.NodeStream(node), 0, events.NodeStarted{})))
+	grow(t, s, 1)
+	again := events.NodeID{15: 8}
+	require.NoError(t, s.Write(context.Background(), appendTo(events.NodeStream(again), 0,
+		events.NodeStarted{}, events.StoreRestored{Epoch: 2, Head: 2})))
+	grow(t, s, 1)
+	c := subscribe(t, s, "g", feed.Options{})
+	var ids []string
+	for range 5 {
+		m := c.next()
+		ids = append(ids, strings.TrimPrefix(m.UUID, node.String()))
+		m.Ack()
+	}
+	require.Equal(t, []string{".1", ".2", ".3", ".4.e2", ".5.e2"}, ids)
+}
+
+// WMILL-2: what cannot be is refused before anything is delivered, and the log is not written by publishing to it.
+func TestFeedsThatAreRefused(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	for problem, of := range map[string]func() (message.Subscriber, error){
+		"group is empty":    func() (message.Subscriber, error) { return s.Feed("", feed.Options{}) },
+		"at most 200 bytes": func() (message.Subscriber, error) { return s.Feed(strings.Repeat("x", 201), feed.Options{}) },
+		"not below zero":    func() (message.Subscriber, error) { return s.Feed("g", feed.Options{Poll: -1}) },
+		"Types is empty":    func() (message.Subscriber, error) { return s.Feed("g", feed.Options{Types: []events.Type{}}) },
+		"9999 is no event":  func() (message.Subscriber, error) { return s.Feed("g", feed.Options{Types: []events.Type{9999}}) },
+	} {
+		_, err := of()
+		require.ErrorContains(t, err, problem)
+	}
+	f, err := s.Feed("g", feed.Options{})
+	require.NoError(t, err)
+	_, err = f.Subscribe(context.Background(), "runs")
+	require.ErrorContains(t, err, `no topic "runs"`)
+	require.NoError(t, f.Close())
+	require.NoError(t, f.Close())
+	_, err = f.Subscribe(context.Background(), feed.Topic)
+	require.ErrorIs(t, err, errFeedClosed)
+	_, err = feedSchema{}.InsertQuery(struct {
+		Topic string
+		Msgs  message.Messages
+	}{})
+	require.ErrorIs(t, err, errReadOnly)
+
+	other := open(t, filepath.Join(t.TempDir(), "other.db"), Options{})
+	f, err = other.Feed("g", feed.Options{})
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	_, err = f.Subscribe(context.Background(), feed.Topic)
+	require.ErrorIs(t, err, store.ErrClosed)
+}
+
+// DUR-4: a page is found by position, whatever the group takes, and groups are few.
+func TestPlansOfTheFeed(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	for query, want := range map[string]string{
+		selectFeed(nil):                              "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		selectFeed([]events.Type{1, 2}):              "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		strings.ReplaceAll(selectRestores, "\t", ""): "SEARCH events USING INDEX sqlite_autoindex_events_1 (stream>? AND stream<?)",
+		selectGroup:                                  "SEARCH feed_groups USING INDEX sqlite_autoindex_feed_groups_1 (name=?)",
+	} {
+		rows, err := s.DB().Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "$"))...)
+		require.NoError(t, err)
+		plan := textRows(t, rows)
+		require.Equal(t, want, plan[0][len(plan[0])-1], query)
+	}
+}
+
+// WMILL-2: a consumer may be killed at any moment. Every event comes, in order; what comes twice was delivered last before
+// the kill, without a gap, and is no more than a page.
+func TestAKilledConsumerGoesOn(t *testing.T) {
+	const n, kills = 10_000, 10
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s := open(t, path, Options{Synchronous: "normal"})
+	for range n / 1000 {
+		grow(t, s, 1000)
+	}
+	require.NoError(t, s.Close())
+	seen := 0
+	follow := func(c *child, until int) {
+		t.Helper()
+		first := true
+		for seen < until && c.lines.Scan() {
+			p, err := strconv.Atoi(c.lines.Text())
+			if err != nil {
+				return // it was killed in the middle of a line
+			}
+			if first {
+				first = false
+				require.LessOrEqual(t, p, seen+1, "an event is missing")
+				require.Greater(t, p, seen-feedPage, "more comes again than a page")
+				seen = p - 1
+			}
+			require.Equal(t, seen+1, p)
+			seen = p
+		}
+	}
+	for kill := range kills {
+		c := start(t, "consume", path)
+		follow(c, (kill+1)*n/(kills+1)+37*kill)
+		c.kill(t)
+		for c.lines.Scan() { // what it still said
+			if p, err := strconv.Atoi(c.lines.Text()); err == nil && p == seen+1 {
+				seen = p
+			}
+		}
+		_ = c.cmd.Wait()
+	}
+	c := start(t, "consume", path)
+	follow(c, n)
+	require.Equal(t, n, seen)
+	c.kill(t)
+}
+
+func init() {
+	// consume says the position of every event that it gets, has written about it to the same file, and acknowledges it.
+	roles["consume"] = func(path string) error {
+		return consume(path, Options{}, func(s *Store, p events.Position) error {
+			if p%10 != 0 {
+				return nil
+			}
+			_, err := s.DB().Exec(`CREATE TABLE IF NOT EXISTS seen (position INTEGER); INSERT INTO seen VALUES ($1)`, p)
+			return err
+		})
+	}
+	roles["consume-shared"] = func(path string) error {
+		return consume(path, Options{Shared: true}, func(*Store, events.Position) error { return nil })
+	}
+}
+
+func consume(path string, o Options, do func(*Store, events.Position) error) error {
+	s, err := Open(context.Background(), path, o)
+	if err != nil {
+		return err
+	}
+	f, err := s.Feed("g", feed.Options{Poll: quick})
+	if err != nil {
+		return err
+	}
+	messages, err := f.Subscribe(context.Background(), feed.Topic)
+	if err != nil {
+		return err
+	}
+	for m := range messages {
+		p, err := feed.PositionOf(m)
+		if err != nil {
+			return err
+		}
+		if err := do(s, p); err != nil {
+			return err
+		}
+		fmt.Println(int64(p))
+		m.Ack()
+	}
+	return nil
+}
+
+// WMILL-2, SC-351: of two processes one consumes. When it is killed in its handler, the other gets the event again, and
+// all behind it, in order; and whoever writes is not kept waiting.
+func TestTheNextProcessTakesAGroupOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s := open(t, path, Options{Shared: true})
+	grow(t, s, 1)
+	c := start(t, "consume-shared", path)
+	require.Equal(t, "1", c.line(t))
+	standby := subscribe(t, s, "g", feed.Options{Poll: quick})
+	for n := 2; n <= 40; n++ { // found by the poll of the other process
+		require.NoError(t, appendNext(s, n))
+		require.Equal(t, strconv.Itoa(n), c.line(t))
+	}
+	select {
+	case m := <-standby.messages:
+		require.Fail(t, "two consumers", m.UUID)
+	default:
+	}
+	c.kill(t)
+	_ = c.cmd.Wait()
+	grow(t, s, 1)
+	m := standby.next()
+	first := at(t, m)
+	require.LessOrEqual(t, first, 41)
+	m.Ack()
+	require.Equal(t, span(first+1, 41), standby.take(41-first))
+}
+
+// WMILL-2: a log that two processes write is followed in its order, without a gap.
+func TestTheFeedOfALogWithTwoWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s := open(t, path, Options{Shared: true})
+	c := subscribe(t, s, "g", feed.Options{Poll: quick})
+	a, b := start(t, "race", path), start(t, "race", path)
+	require.Equal(t, span(1, 200), c.take(200))
+	for _, other := range []*child{a, b} {
+		_, ok := other.end(t)
+		require.True(t, ok)
+	}
+}
