@@ -24,6 +24,15 @@ type (
 		Version   string          `json:"version,omitzero"`
 		StoreMode StoreMode       `json:"store_mode"`
 		Config    json.RawMessage `json:"config,omitzero"` // effective values, secrets masked
+		Syncs     []Configured    `json:"syncs,omitzero"`  // what it is configured for (X-9); nil: not recorded
+	}
+
+	// Configured is a sync as a node knows it: what is not named here is held at that node (X-9).
+	Configured struct {
+		Sync     string   `json:"sync"`
+		Provider string   `json:"provider"`
+		Sources  []string `json:"sources,omitempty"`
+		Datasets []string `json:"datasets,omitempty"`
 	}
 
 	// NodeRecovered says that boot recovery has ended, and what it found (N-4).
