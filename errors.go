@@ -15,6 +15,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrInvalid: the request can never be carried out as it is. Nothing was written.
 	ErrInvalid = errors.New("invalid request")
+	// ErrSourcePaused: every source that was asked for is paused. Nothing was written.
+	ErrSourcePaused = errors.New("source is paused")
 	// ErrKeyReused: the idempotency key belongs to another request (P-11). Nothing was written.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
 	// ErrLeaseLost: the lease is no longer the caller's. Stop, and write nothing more.
@@ -37,7 +39,7 @@ type RequestError struct {
 	Field   string // as in RunSpec, lower case
 	Problem string
 	Fix     string
-	Kind    error // ErrInvalid or ErrNotFound
+	Kind    error // ErrInvalid, ErrNotFound or ErrSourcePaused
 }
 
 func (e *RequestError) Error() string {

@@ -46,6 +46,10 @@ type Knobs struct {
 	ExpiredLeaseMaxRetries   int           // of the shipped policy; 1, negative: none
 	ExpiredLeaseRetryBackoff time.Duration // of the shipped policy; 60 s
 
+	RateLimitMaxDeferrals int           // of one unit in a row, then it fails; 10, negative: none
+	RateLimitMaxWait      time.Duration // of them together, since the first; 2 h, negative: not at all
+	RateLimitDefaultWait  time.Duration // if the provider does not say how long; 60 s, at least 1 s
+
 	MaxDeliveries  int           // of one in-process message; 10
 	IdempotencyTTL time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
 	ShutdownGrace  time.Duration // running units may finish so long; 20 s, negative: not at all
@@ -65,6 +69,7 @@ func (k Knobs) withDefaults() Knobs {
 		{&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
 		{&k.BackfillChunk, 7 * day}, {&k.BackfillChunkWorkItem, 14 * day}, {&k.HeavyWindow, 7 * day},
 		{&k.Lease, time.Minute}, {&k.MaxLifetime, time.Hour}, {&k.ExpiredLeaseRetryBackoff, time.Minute},
+		{&k.RateLimitMaxWait, 2 * time.Hour}, {&k.RateLimitDefaultWait, time.Minute},
 		{&k.IdempotencyTTL, 7 * day}, {&k.ShutdownGrace, 20 * time.Second},
 	}
 	for _, d := range durations {
@@ -78,7 +83,7 @@ func (k Knobs) withDefaults() Knobs {
 	}{
 		{&k.RepairLimit, 100}, {&k.ScanLimit, 5000}, {&k.Page, 500}, {&k.RelayBatch, 50}, {&k.MaxAttempts, 20},
 		{&k.CapBucket, 8}, {&k.CapRun, 16}, {&k.CapEngine, 64}, {&k.MaxUnits, 1000}, {&k.ExpiredLeaseMaxRetries, 1},
-		{&k.MaxDeliveries, 10}, {&k.ErrorMaxBytes, 2000},
+		{&k.RateLimitMaxDeferrals, 10}, {&k.MaxDeliveries, 10}, {&k.ErrorMaxBytes, 2000},
 	}
 	for _, n := range numbers {
 		if *n.value == 0 {
@@ -121,6 +126,7 @@ func (k Knobs) check() error {
 		{"unit.lease", k.Lease >= time.Second, k.Lease, "at least 1s"},
 		{"unit.max_lifetime", k.MaxLifetime >= k.Lease, k.MaxLifetime, "at least unit.lease"},
 		{"unit.expired_lease_retry_backoff", k.ExpiredLeaseRetryBackoff >= 0, k.ExpiredLeaseRetryBackoff, "0 or more"},
+		{"rate_limit.default_wait", k.RateLimitDefaultWait >= time.Second, k.RateLimitDefaultWait, "at least 1s"},
 		{"handler.max_deliveries", k.MaxDeliveries >= 1, k.MaxDeliveries, "at least 1"},
 		{"api.idempotency_ttl", k.IdempotencyTTL >= time.Hour, k.IdempotencyTTL, "at least 1h"},
 		{"error.max_bytes", k.ErrorMaxBytes >= 64, k.ErrorMaxBytes, "at least 64"},
@@ -138,6 +144,10 @@ func (k Knobs) check() error {
 }
 
 func (k Knobs) expiredLeaseMaxRetries() int { return max(k.ExpiredLeaseMaxRetries, 0) }
+
+func (k Knobs) maxDeferrals() int { return max(k.RateLimitMaxDeferrals, 0) }
+
+func (k Knobs) maxWait() events.Span { return events.SpanOf(max(k.RateLimitMaxWait, 0)) }
 
 func (k Knobs) neverStarted() events.Span { return events.SpanOf(max(k.NeverStartedAfter, 0)) }
 
@@ -196,6 +206,9 @@ func (k Knobs) recorded() json.RawMessage {
 		"unit.max_lifetime_us":                us(k.MaxLifetime),
 		"unit.expired_lease_max_retries":      k.expiredLeaseMaxRetries(),
 		"unit.expired_lease_retry_backoff_us": us(k.ExpiredLeaseRetryBackoff),
+		"rate_limit.max_deferrals":            k.maxDeferrals(),
+		"rate_limit.max_wait_us":              k.maxWait(),
+		"rate_limit.default_wait_us":          us(k.RateLimitDefaultWait),
 		"handler.max_deliveries":              k.MaxDeliveries,
 		"api.idempotency_ttl_us":              us(k.IdempotencyTTL),
 		"shutdown.grace_us":                   us(max(k.ShutdownGrace, 0)),

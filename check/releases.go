@@ -106,7 +106,7 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 		c.wrong("I-2", e, "wakeup %d is parked for a permanent refusal, and its release says %s (O-S7)", ev.N, r.cause)
 	case ev.Cause == events.ParkAttempts && (!r.counted || limit > 0 && r.Attempts < limit):
 		c.wrong("I-2", e, "wakeup %d is parked after %d attempts, and relay.max_attempts is %d (O-15)", ev.N, r.Attempts, limit)
-	case c.owes(r, ev.N, e.At) == no:
+	case c.owes(e.Node, r, ev.N, e.At) == no:
 		c.wrong("I-2", e, "wakeup %d is parked, and nothing is owed: it is to be dropped (O-15)", ev.N)
 	}
 	if ev.Attempts != r.Attempts {

@@ -45,6 +45,8 @@ func samples() []sample {
 	opened := []happening{at(0, events.JobOpened{Sync: "work"})}
 	up := []happening{at(0, events.NodeStarted{Host: "box"})}
 	done := counts(1, 1, 0, 0)
+	paused := []happening{at(0, events.EnginePaused{Actor: "ada"})}
+	sourcePaused := []happening{at(0, events.SourcePaused{Actor: "ada"})}
 	return []sample{
 		{nil, OpenJob{Job: theJob, Opened: events.JobOpened{Sync: "work"}}},
 		{opened, LinkJob{Job: theJob, Run: theRun}},
@@ -70,6 +72,8 @@ func samples() []sample {
 		{running(), complete(lease)}, // late
 		{running(), fail(second, events.Auth)},
 		{running(), retried},
+		{running(), deferral(second, 30*second)},
+		{deferred(10), spentBy(second)},
 		{running(), handBack(second)},
 		{running(), expire(lease)},
 		{running(), expire(lease, Linear(1, minute))},
@@ -94,6 +98,11 @@ func samples() []sample {
 		{nil, StartNode{Node: nodeA, Started: events.NodeStarted{Host: "box"}}},
 		{up, RecoverNode{Node: nodeA}},
 		{up, StopNode{Node: nodeA, Reason: "signal"}},
+
+		{nil, PauseEngine{Actor: "ada", Reason: "upgrade"}},
+		{paused, ResumeEngine{Actor: "ada"}},
+		{nil, PauseSource{Source: "team", Actor: "ada"}},
+		{sourcePaused, ResumeSource{Source: "team", Actor: "ada"}},
 	}
 }
 
@@ -143,6 +152,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
 		"record_outcome", "start_node", "recover_node", "stop_node",
+		"pause_engine", "resume_engine", "pause_source", "resume_source",
 	}, names)
 }
 

@@ -30,6 +30,7 @@ func (c ExpireLease) decide(s State) ([]events.Event, *Rejection) {
 		return []events.Event{expired, events.UnitRetryScheduled{
 			Attempt: u.Attempt, Cause: events.ExpiredLease, AvailableAt: c.At.Add(policy.Backoff),
 			ExpiredLeaseRetries: u.ExpiredLeaseRetries + 1,
+			Suspect:             expired.Cause == events.LeaseIncarnationGone && u.ExpiredLeaseRetries+1 >= policy.MaxRetries,
 		}}, nil
 	}
 	category := events.WorkerLost

@@ -126,7 +126,8 @@ func (h *Handlers) failed(ctx context.Context, opener sink.Opener, w sink.Writer
 	case stopping:
 		return nil
 	}
-	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error()}
+	after, account := provider.LimitOf(err)
+	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error(), After: after, Account: account}
 }
 
 func fenced(o sink.Opener) bool {

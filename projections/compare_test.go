@@ -15,7 +15,7 @@ import (
 // toldOfAll is a history with rows in every table.
 func toldOfAll(t *testing.T) *history {
 	t.Helper()
-	h := told(t, 10, 500)
+	h := told(t, 12, 900)
 	h.sql(`INSERT INTO left_state (source, dataset, unit_id, state) VALUES ('o''clock', 'a', x'00', '1'), ('o''clock', 'b', x'00', '2'),
 		('p', '', x'00', '3')`) // no unit of these histories leaves a state
 	return h

@@ -150,7 +150,7 @@ func TestNoTokenIsInAnyTableOrView(t *testing.T) {
 
 // E-3: no secret of an error text reaches a table.
 func TestNoSecretOfAnErrorTextIsStored(t *testing.T) {
-	h := told(t, 14, 400)
+	h := told(t, 17, 400)
 	require.NotEmpty(t, h.plain(`SELECT 1 FROM units WHERE error_text = 'password=***'`))
 	require.Empty(t, h.plain(`SELECT 1 FROM units WHERE error_text LIKE '%hunter2%'`))
 	require.Empty(t, h.plain(`SELECT 1 FROM events WHERE data LIKE '%hunter2%'`))
