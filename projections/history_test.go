@@ -188,6 +188,9 @@ var steps = []struct {
 		if spec.Sync == "nothing" {
 			spec.Mode, spec.Since, spec.Before = "", time.Time{}, time.Time{}
 		}
+		if spec.Sync == "linear" && h.lacks == 4 {
+			return // its units would belong to a provider that no other life has
+		}
 		_, err := h.e.Plan(context.Background(), spec)
 		if !errors.Is(err, towline.ErrKeyReused) && !errors.Is(err, towline.ErrNotFound) && !errors.Is(err, towline.ErrSourcePaused) {
 			require.NoError(h.tb, err)
