@@ -30,6 +30,9 @@ func (e *Engine) boot(ctx context.Context, c Config) error {
 		return fmt.Errorf("release the claims of gone incarnations: %w", err)
 	}
 	recovered.Claims = claims.Claims + claims.Unknown
+	if err := e.wakeBroughtBack(ctx); err != nil {
+		return fmt.Errorf("wake what is configured again: %w", err)
+	}
 	return e.Transact(ctx, "", func(tx *Tx) error {
 		recovered.Dispatches = tx.hot.GoneDispatches()
 		_, err := tx.Execute(decider.RecoverNode{Node: e.node, Recovered: recovered})
@@ -58,6 +61,7 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 		_, err = tx.Execute(decider.StartNode{Node: e.node, Started: events.NodeStarted{
 			Host: c.Host, PID: c.PID, Version: c.Version, StoreMode: mode, Config: e.knobs.recorded(),
 			Behind: doubt.behind,
+			Syncs:  e.syncs.recorded(),
 		}})
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -74,11 +75,44 @@ type catalogue struct {
 	syncs map[string]Sync
 }
 
-// knows reports that this node can work on a unit: its sync, source and dataset are configured (HU-1).
-func (c catalogue) knows(sync string, u events.UnitPlanned) bool {
+// missing is what of a unit this node is not configured for, so that it can neither dispatch nor work on it (X-9, HU-1);
+// empty: nothing is missing.
+func (c catalogue) missing(sync, provider, source, dataset string) string {
 	s, ok := c.syncs[sync]
-	return ok && slices.Contains(s.Sources, u.Source) &&
-		slices.ContainsFunc(s.Datasets, func(d Dataset) bool { return d.Name == u.Dataset })
+	switch {
+	case !ok:
+		return fmt.Sprintf("sync %q", sync)
+	case s.Provider != provider:
+		return fmt.Sprintf("provider %q", provider)
+	case !slices.Contains(s.Sources, source):
+		return fmt.Sprintf("source %q", source)
+	case !slices.ContainsFunc(s.Datasets, func(d Dataset) bool { return d.Name == dataset }):
+		return fmt.Sprintf("dataset %q", dataset)
+	}
+	return ""
+}
+
+// hasSource reports a source of some sync.
+func (c catalogue) hasSource(source string) bool {
+	for _, s := range c.syncs { // no order: any will do
+		if slices.Contains(s.Sources, source) {
+			return true
+		}
+	}
+	return false
+}
+
+// recorded is what a node is configured for, by name, as NodeStarted keeps it.
+func (c catalogue) recorded() []events.Configured {
+	out := []events.Configured{} // not nil: it says so also when that is nothing
+	for _, name := range slices.Sorted(maps.Keys(c.syncs)) {
+		s := c.syncs[name]
+		c := events.Configured{Sync: s.Name, Provider: s.Provider}
+		c.Sources = append(c.Sources, s.Sources...)
+		c.Datasets = append(c.Datasets, datasetNames(s.Datasets)...)
+		out = append(out, c)
+	}
+	return out
 }
 
 // maxNameBytes bounds every configured name; names are part of keys and messages.

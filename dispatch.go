@@ -44,16 +44,23 @@ func (t *Tx) refill() error {
 }
 
 // net arms the safety net of a run that has freed a slot which lets none of its own units in: the same transition may
-// have opened a tier, whose units are overflow from then on (B-5, HD-6). While a wakeup of the run is open and due no
-// later, it appends nothing.
+// have opened a tier, whose units are overflow from then on (B-5, HD-6), or begun a cooldown, whose end they wait for.
+// While a wakeup of the run is open and due no later, it appends nothing.
 func (t *Tx) net(id events.RunID) error {
 	run, err := t.Run(id)
-	if err != nil || !t.Owing(run, 0).Owes(events.KindDispatch) {
+	if err != nil {
 		return err
 	}
+	next := t.Later(id)
+	capped := t.now.Add(run.Plan.Policy.Countdown)
+	if t.Owing(run, 0).Owes(events.KindDispatch) && (next.At == 0 || capped < next.At) {
+		next = decider.Later{At: capped, Cause: events.ArmCapped}
+	}
+	if next.At == 0 {
+		return nil
+	}
 	_, err = t.Execute(decider.ArmWakeup{
-		Owner: id, Kind: events.KindDispatch, Mode: run.Plan.Policy.PostSync, At: t.now.Add(run.Plan.Policy.Countdown),
-		Cause: events.ArmCapped,
+		Owner: id, Kind: events.KindDispatch, Mode: run.Plan.Policy.PostSync, At: next.At, Cause: next.Cause,
 	})
 	return err
 }
@@ -73,7 +80,8 @@ func (t *Tx) dispatch(id events.RunID, limit int) (decider.DispatchCode, error) 
 	if err != nil {
 		return "", err
 	}
-	if run.Open() {
+	paused := t.enginePaused()
+	if run.Open() && !paused {
 		if err := t.failNeverStarted(run); err != nil {
 			return "", err
 		}
@@ -83,8 +91,8 @@ func (t *Tx) dispatch(id events.RunID, limit int) (decider.DispatchCode, error) 
 		return "", err
 	}
 	d := decider.Dispatch{
-		Run: run, Now: t.now, Waiting: t.hot.Waiting(id, t.now), Room: t.hot.Room(id, t.now),
-		Later: t.hot.NextRetry(id, t.now), OpenUnits: t.hot.OpenUnits(id), Wakeup: announcer.Announce(),
+		Run: run, Now: t.now, Paused: paused, Waiting: t.hot.Waiting(id, t.now), Room: t.hot.Room(id, t.now),
+		Later: t.Later(id), OpenUnits: t.hot.OpenUnits(id), Wakeup: announcer.Announce(),
 		StaleAfter: events.SpanOf(t.e.knobs.Stale), Limit: limit, Refill: limit > 0,
 	}
 	cmds, code := d.Plan()

@@ -94,7 +94,9 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	if entropy == nil {
 		entropy = rand.Reader
 	}
-	e.mem = newMemory(knobs.hot(), c.FoldCache, entropy)
+	hot := knobs.hot()
+	hot.Missing = syncs.missing
+	e.mem = newMemory(hot, c.FoldCache, entropy)
 	s.Attach(store.Hooks{Now: e.now, BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
 	if err := e.boot(ctx, c); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ var (
 	ErrInvalid = errors.New("invalid request")
 	// ErrConflict: what the request is about is not in a state for it. Nothing was written.
 	ErrConflict = decider.ErrConflict
+	// ErrSourcePaused: every source that was asked for is paused. Nothing was written.
+	ErrSourcePaused = errors.New("source is paused")
 	// ErrKeyReused: the idempotency key belongs to another request (P-11). Nothing was written.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
 	// ErrLeaseLost: the lease is no longer the caller's. Stop, and write nothing more.
@@ -41,7 +43,7 @@ type RequestError struct {
 	Field   string // as in the request, lower case: "since", "by.name"
 	Problem string
 	Fix     string
-	Kind    error // ErrInvalid, ErrNotFound or ErrConflict
+	Kind    error // ErrInvalid, ErrNotFound, ErrConflict or ErrSourcePaused
 }
 
 func (e *RequestError) Error() string {

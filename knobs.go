@@ -50,13 +50,16 @@ type Knobs struct {
 	ExpiredLeaseMaxRetries   int           // of the shipped policy; 1, negative: none
 	ExpiredLeaseRetryBackoff time.Duration // of the shipped policy; 60 s
 
+	RateLimitMaxDeferrals int           // of one unit in a row, then it fails; 10, negative: none
+	RateLimitMaxWait      time.Duration // of them together, since the first; 2 h, negative: not at all
+	RateLimitDefaultWait  time.Duration // if the provider does not say how long; 60 s, at least 1 s
+
 	PostSyncRedriveAfter time.Duration // of exactly_once: what was sent so long ago and is not done is sent again; 15 min, at least the publish timeout
 	MaxDeliveries        int           // of one in-process message, and failed wakeups of an exactly_once target; 10
-
-	IdempotencyTTL time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
-	ClockStepBound time.Duration // a larger step of the wall clock is recorded; 30 s, at least 1 s; half of Lease, if that is shorter
-	ShutdownGrace  time.Duration // running units may finish so long; 20 s, negative: not at all
-	ErrorMaxBytes  int           // of a stored error text; 2000, at least 64
+	IdempotencyTTL       time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
+	ClockStepBound       time.Duration // a larger step of the wall clock is recorded; 30 s, at least 1 s; half of Lease, if that is shorter
+	ShutdownGrace        time.Duration // running units may finish so long; 20 s, negative: not at all
+	ErrorMaxBytes        int           // of a stored error text; 2000, at least 64
 }
 
 const day = 24 * time.Hour
@@ -72,8 +75,8 @@ func (k Knobs) withDefaults() Knobs {
 		{&k.BreakerOpen, 10 * time.Second}, {&k.Countdown, time.Minute}, {&k.Stale, 15 * time.Minute}, {&k.NeverStartedAfter, day}, {&k.Depth, 30 * day},
 		{&k.BackfillChunk, 7 * day}, {&k.BackfillChunkWorkItem, 14 * day}, {&k.HeavyWindow, 7 * day},
 		{&k.Lease, time.Minute}, {&k.MaxLifetime, time.Hour}, {&k.ExpiredLeaseRetryBackoff, time.Minute},
-		{&k.PostSyncRedriveAfter, 15 * time.Minute}, {&k.IdempotencyTTL, 7 * day}, {&k.ClockStepBound, 30 * time.Second},
-		{&k.ShutdownGrace, 20 * time.Second},
+		{&k.RateLimitMaxWait, 2 * time.Hour}, {&k.RateLimitDefaultWait, time.Minute}, {&k.PostSyncRedriveAfter, 15 * time.Minute},
+		{&k.IdempotencyTTL, 7 * day}, {&k.ClockStepBound, 30 * time.Second}, {&k.ShutdownGrace, 20 * time.Second},
 	}
 	for _, d := range durations {
 		if *d.value == 0 {
@@ -87,7 +90,7 @@ func (k Knobs) withDefaults() Knobs {
 		{&k.RepairLimit, 100}, {&k.ScanLimit, 5000}, {&k.Page, 500}, {&k.RelayBatch, 50}, {&k.MaxAttempts, 20},
 		{&k.BreakerFailures, 5}, {&k.DrainRate, 40},
 		{&k.CapBucket, 8}, {&k.CapRun, 16}, {&k.CapEngine, 64}, {&k.MaxUnits, 1000}, {&k.ExpiredLeaseMaxRetries, 1},
-		{&k.MaxDeliveries, 10}, {&k.ErrorMaxBytes, 2000},
+		{&k.RateLimitMaxDeferrals, 10}, {&k.MaxDeliveries, 10}, {&k.ErrorMaxBytes, 2000},
 	}
 	for _, n := range numbers {
 		if *n.value == 0 {
@@ -133,6 +136,7 @@ func (k Knobs) check() error {
 		{"unit.lease", k.Lease >= time.Second, k.Lease, "at least 1s"},
 		{"unit.max_lifetime", k.MaxLifetime >= k.Lease, k.MaxLifetime, "at least unit.lease"},
 		{"unit.expired_lease_retry_backoff", k.ExpiredLeaseRetryBackoff >= 0, k.ExpiredLeaseRetryBackoff, "0 or more"},
+		{"rate_limit.default_wait", k.RateLimitDefaultWait >= time.Second, k.RateLimitDefaultWait, "at least 1s"},
 		{"post_sync.redrive_after", k.PostSyncRedriveAfter >= k.PublishTimeout, k.PostSyncRedriveAfter, "at least relay.publish_timeout"},
 		{"handler.max_deliveries", k.MaxDeliveries >= 1, k.MaxDeliveries, "at least 1"},
 		{"clock.step_bound", k.ClockStepBound >= time.Second, k.ClockStepBound, "at least 1s"},
@@ -152,6 +156,10 @@ func (k Knobs) check() error {
 }
 
 func (k Knobs) expiredLeaseMaxRetries() int { return max(k.ExpiredLeaseMaxRetries, 0) }
+
+func (k Knobs) maxDeferrals() int { return max(k.RateLimitMaxDeferrals, 0) }
+
+func (k Knobs) maxWait() events.Span { return events.SpanOf(max(k.RateLimitMaxWait, 0)) }
 
 func (k Knobs) neverStarted() events.Span { return events.SpanOf(max(k.NeverStartedAfter, 0)) }
 
@@ -219,6 +227,9 @@ func (k Knobs) recorded() json.RawMessage {
 		"unit.max_lifetime_us":                us(k.MaxLifetime),
 		"unit.expired_lease_max_retries":      k.expiredLeaseMaxRetries(),
 		"unit.expired_lease_retry_backoff_us": us(k.ExpiredLeaseRetryBackoff),
+		"rate_limit.max_deferrals":            k.maxDeferrals(),
+		"rate_limit.max_wait_us":              k.maxWait(),
+		"rate_limit.default_wait_us":          us(k.RateLimitDefaultWait),
 		"post_sync.redrive_after_us":          us(k.PostSyncRedriveAfter),
 		"handler.max_deliveries":              k.MaxDeliveries,
 		"api.idempotency_ttl_us":              us(k.IdempotencyTTL),

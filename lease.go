@@ -42,11 +42,19 @@ type Settle interface {
 // Completed ends a unit well (U-7).
 type Completed struct{ Result events.Result }
 
-// Failed ends a unit badly, or schedules its next attempt if the run's policy allows it (U-8, U-10).
+// Failed ends a unit badly, or schedules its next attempt: of any category if the run's policy allows it (U-8, U-10), and
+// of events.RateLimit within the budget of the rate limit, whatever the policy says (U-9, RL-2).
 type Failed struct {
 	Category events.Category
 	Text     string // it is redacted and cut before it is stored (E-3)
 	Result   events.Result
+	// After is how long a rate limit asks to wait; zero: rate_limit.default_wait. It is cut to what is left of
+	// rate_limit.max_wait.
+	After time.Duration
+	// Account is whose rate limit it is, if sources share one, by a name that is no secret; at most 200 bytes are kept.
+	// Empty: the source has a limit of its own. While it is in force no unit of a source that has reported it is
+	// dispatched (RL-5).
+	Account string
 }
 
 // HandedBack gives a unit back without using up a retry (U-16).
@@ -65,8 +73,15 @@ func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
 		Grace: t.hot.Grace(l.Unit.Unit), Category: s.Category,
 		Text: CleanText(s.Text, t.e.knobs.ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
+		Limit: decider.RateLimit{
+			After: events.SpanOf(s.After), Account: CleanText(s.Account, maxAccountBytes), MaxDeferrals: t.e.knobs.maxDeferrals(),
+			MaxWait: t.e.knobs.maxWait(), Default: events.SpanOf(t.e.knobs.RateLimitDefaultWait),
+		},
 	}
 }
+
+// maxAccountBytes bounds the name of an account, which becomes part of a key.
+const maxAccountBytes = 200
 
 func (s HandedBack) command(t *Tx, l Lease, run decider.Run) decider.Command {
 	return decider.HandBackUnit{
@@ -97,7 +112,8 @@ func (e *Engine) Complete(ctx context.Context, l Lease, r events.Result) error {
 	return e.Settle(ctx, l, Completed{r})
 }
 
-// Fail settles a unit badly (U-8), or schedules its next attempt (U-10). Errors as Complete.
+// Fail settles a unit badly (U-8), or schedules its next attempt (U-9, U-10). A rate limit that says how long to wait, or
+// whose it is, is settled with Settle and a Failed. Errors as Complete.
 func (e *Engine) Fail(ctx context.Context, l Lease, c events.Category, text string) error {
 	return e.Settle(ctx, l, Failed{Category: c, Text: text})
 }
@@ -218,8 +234,8 @@ func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 	if err != nil {
 		return Lease{}, nil, err
 	}
-	if !w.Remote && run.Exists() && !t.e.syncs.knows(run.Plan.Sync, u.Plan) {
-		return Lease{}, &decider.Rejection{Command: "claim_unit", Reason: "its sync, source or dataset is not configured here", Err: ErrNotClaimable}, nil
+	if missing := t.missing(run, u); !w.Remote && missing != "" {
+		return Lease{}, &decider.Rejection{Command: "claim_unit", Reason: missing + " is not configured here", Err: ErrNotClaimable}, nil
 	}
 	stale := events.SpanOf(t.e.knobs.Stale)
 	messageGone := t.hot.MessageGone(id)
@@ -229,7 +245,7 @@ func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 		SlotFree: true,
 	}
 	if u.Stale(t.now, stale, messageGone) {
-		c.SlotFree = t.hot.Room(u.Plan.Run, t.now).Fits(u.Bucket())
+		c.SlotFree = t.hot.Room(u.Plan.Run, t.now).Admits(u.Bucket(), u.Suspect)
 	}
 	results, err := t.Execute(c)
 	if err != nil {
@@ -240,6 +256,14 @@ func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 	}
 	lease, err := t.lease(id, run)
 	return lease, nil, err
+}
+
+// missing is what of a unit this node is not configured for; empty: nothing (HU-1, X-9).
+func (t *Tx) missing(run decider.Run, u decider.Unit) string {
+	if !run.Exists() {
+		return ""
+	}
+	return t.e.syncs.missing(run.Plan.Sync, u.Plan.Provider, u.Plan.Source, u.Plan.Dataset)
 }
 
 func (t *Tx) lease(id events.UnitID, run decider.Run) (Lease, error) {

@@ -36,7 +36,7 @@ type Planned struct {
 	Job      events.JobID
 	Run      events.RunID
 	Units    int
-	LeftOut  []events.LeftOut // sources that could not be listed, and why (P-12)
+	LeftOut  []events.LeftOut // sources that could not be listed, or are paused, and why (P-12, X-4)
 	Replayed bool             // the key was known: this is the first job and run, and nothing was written
 }
 
@@ -48,7 +48,7 @@ const Unavailable = "unavailable"
 //
 // The same key with the same request returns the first run, for api.idempotency_ttl. A request that selects nothing is
 // accepted, too: its run has no units and ends as failed, with the reason no_sync_units_planned (P-5). Errors, each of which has written nothing: *RequestError
-// (which is ErrInvalid or ErrNotFound), *PlanTooLargeError, *RunExistsError, ErrKeyReused, ErrUnavailable.
+// (which is ErrInvalid, ErrNotFound, or ErrSourcePaused if every source that was asked for is paused), *PlanTooLargeError, *RunExistsError, ErrKeyReused, ErrUnavailable.
 func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
 	req, err := e.request(spec)
 	if err != nil {
@@ -59,6 +59,9 @@ func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
 		if err != nil || found {
 			return known, err
 		}
+	}
+	if req, err = e.withoutPaused(ctx, req); err != nil { // what is paused is not listed either
+		return Planned{}, err
 	}
 	listed, err := e.list(ctx, req)
 	if err != nil {
@@ -79,7 +82,8 @@ type request struct {
 	sources     []string
 	datasets    []Dataset
 	fingerprint string
-	retryOf     events.RunID // zero: it is no retry
+	leftOut     []events.LeftOut // paused sources, of a request that names none
+	retryOf     events.RunID     // zero: it is no retry
 }
 
 func (r request) trigger() events.Trigger {
@@ -271,7 +275,7 @@ type listing struct {
 }
 
 func (e *Engine) list(ctx context.Context, req request) (listing, error) {
-	l := listing{periods: map[[2]string][]decider.Period{}}
+	l := listing{periods: map[[2]string][]decider.Period{}, leftOut: slices.Clone(req.leftOut)}
 	for _, source := range req.sources {
 		reason, err := e.listSource(ctx, req, source, l.periods)
 		if err != nil {
@@ -283,8 +287,8 @@ func (e *Engine) list(ctx context.Context, req request) (listing, error) {
 		}
 		l.leftOut = append(l.leftOut, events.LeftOut{Source: source, Reason: reason})
 	}
-	if len(l.sources) == 0 && len(l.leftOut) > 0 {
-		first := l.leftOut[0]
+	if unlisted := l.leftOut[len(req.leftOut):]; len(l.sources) == 0 && len(unlisted) > 0 {
+		first := unlisted[0]
 		return l, invalid("sources", fmt.Sprintf("no source could be listed, %q is %s", first.Source, first.Reason), "")
 	}
 	return l, nil
@@ -362,6 +366,10 @@ func leftOutReason(err error) string {
 func (t *Tx) plan(req request, l listing) (Planned, error) {
 	if known, found, err := t.admit(req); err != nil || found {
 		return known, err
+	}
+	l, err := t.leavePaused(req, l)
+	if err != nil {
+		return Planned{}, err
 	}
 	units, err := t.decompose(req, l)
 	if err != nil {

@@ -163,7 +163,10 @@ func (e *Engine) stillConfigured(name string, units []events.UnitPlanned) (Sync,
 		if !slices.Contains(sync.Sources, u.Source) {
 			return sync, &RequestError{Field: "sources", Problem: fmt.Sprintf("sync %q has no source %q any more", name, u.Source), Fix: oneOf(sync.Sources), Kind: ErrNotFound}
 		}
-		if !e.syncs.knows(name, u) {
+		if sync.Provider != u.Provider {
+			return sync, &RequestError{Field: "sync", Problem: fmt.Sprintf("sync %q has another provider now, %q", name, sync.Provider), Fix: "plan a new run", Kind: ErrNotFound}
+		}
+		if e.syncs.missing(name, u.Provider, u.Source, u.Dataset) != "" {
 			return sync, &RequestError{Field: "datasets", Problem: fmt.Sprintf("sync %q has no dataset %q any more", name, u.Dataset), Fix: oneOf(datasetNames(sync.Datasets)), Kind: ErrNotFound}
 		}
 	}

@@ -252,8 +252,11 @@ func (t *Tx) Announced(run events.RunID, n int) []projections.Announced {
 // Owing is what a run owes; n is the number of the run_sync_unit wakeup in question.
 func (t *Tx) Owing(run decider.Run, n int) decider.Owing { return t.hot.Owing(run, n, t.now) }
 
-// NextRetry is the earliest time ahead at which a retrying unit of a run is due; 0: none.
-func (t *Tx) NextRetry(run events.RunID) events.Micros { return t.hot.NextRetry(run, t.now) }
+// Later is the time ahead for which units of a run wait that nothing else holds (HD-6).
+func (t *Tx) Later(run events.RunID) decider.Later { return t.hot.Later(run, t.now) }
+
+// Wait is why a unit is no further (spec 11.1); the zero Wait is that of one which has ended.
+func (t *Tx) Wait(unit events.UnitID) decider.Wait { return t.hot.Wait(unit, t.now) }
 
 // HasRoom reports that a free slot lets a unit of the run in.
 func (t *Tx) HasRoom(run events.RunID) bool { return t.hot.Fits(run, t.now) }

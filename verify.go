@@ -84,6 +84,7 @@ func (e *Engine) checkSettings() check.Settings {
 		CapBucket: e.knobs.CapBucket, CapBuckets: e.knobs.CapBuckets, CapEngine: e.knobs.CapEngine,
 		Stale: events.SpanOf(e.knobs.Stale), NeverStartedAfter: events.SpanOf(e.knobs.NeverStartedAfter),
 		MaxAttempts: e.knobs.MaxAttempts, BackoffBase: events.SpanOf(e.knobs.BackoffBase), BackoffCap: events.SpanOf(e.knobs.BackoffCap),
+		MaxDeferrals: e.knobs.RateLimitMaxDeferrals, MaxWait: events.SpanOf(e.knobs.RateLimitMaxWait),
 		PostRedriveAfter: events.SpanOf(e.knobs.PostSyncRedriveAfter),
 		IdempotencyTTL:   events.SpanOf(e.knobs.IdempotencyTTL), MaxUnits: e.knobs.MaxUnits, StepBound: e.knobs.clockBound(),
 	}

@@ -44,7 +44,7 @@ func (c *Checker) dropped(e events.Envelope, r *register, ev events.OutboxDroppe
 	if !c.endsDeadClaim(e, r, ev) {
 		c.checkClaim(e, r, ev.N, ev.Token)
 	}
-	if c.owes(r, ev.N, e.At) == yes {
+	if c.owes(e.Node, r, ev.N, e.At) == yes {
 		c.wrong("I-2", e, "wakeup %d is dropped for %s, and its obligation stands (O-8)", ev.N, ev.Reason)
 	}
 	ended := r.run != nil && r.run.Status.Terminal() && r.Kind != events.KindPostSync
@@ -95,15 +95,10 @@ func (c *Checker) endOfWakeups() {
 		if r.run.Status.Terminal() {
 			continue
 		}
-		var next events.Micros
-		for _, u := range r.run.busy {
-			if u.Status == events.UnitIsRetrying && u.AvailableAt > c.tx.at {
-				next = events.Earliest(next, u.AvailableAt)
-			}
-		}
+		next := c.nextLook(r.run)
 		at, n := r.unknown()
 		if next != 0 && (n == 0 || at > next && !(n == r.Current && r.Floor)) {
-			c.report("I-2", r.last, r.stream, "a wakeup is dropped, a unit is due again at %s, and the register is left %s (O-8, HD-6)", next, r.describe())
+			c.report("I-2", r.last, r.stream, "a wakeup is dropped, a unit waits for %s, and the register is left %s (O-8, HD-6)", next, r.describe())
 		}
 	}
 	limit := c.settings(c.tx.node).MaxAttempts
@@ -112,4 +107,24 @@ func (c *Checker) endOfWakeups() {
 			c.report("I-30", r.last, r.stream, "wakeup %d has spent its %d attempts and is pending: no scan claims it, and it is not shown as parked (O-15)", r.Current, r.Attempts)
 		}
 	}
+}
+
+// nextLook is the earliest time ahead for which a unit of a run waits that the node of this transaction does not hold: its
+// retry, or the end of a cooldown (HD-6, RL-5); 0: none.
+func (c *Checker) nextLook(r *run) (next events.Micros) {
+	now := c.tx.at
+	for _, t := range r.sources {
+		if t.plannedReferences > 0 || t.plannedWorking > 0 && t.open() {
+			if until := c.cooldown.until(t.provider, t.source); until > now && c.pausedSource(t.source) == "" && !c.lacksSome(c.tx.node, r, t) {
+				next = events.Earliest(next, until)
+			}
+		}
+	}
+	for _, u := range r.busy {
+		until := max(u.AvailableAt, c.cooldown.until(u.Plan.Provider, u.Plan.Source))
+		if u.Status == events.UnitIsRetrying && until > now && c.pausedSource(u.Plan.Source) == "" && !c.lacksSome(c.tx.node, r, u.tier) {
+			next = events.Earliest(next, until)
+		}
+	}
+	return next
 }

@@ -163,7 +163,7 @@ var corruptions = []corruption{
 
 	{"I-2", "U-2: a dispatch while the engine is paused", fullRun, func(s *script) *entry {
 		d := find[events.UnitDispatched](s, 0)
-		s.alone(s.before(d, events.EngineControlStream(), events.EnginePaused{}))
+		s.alone(s.before(d, events.EngineControlStream(), events.EnginePaused{Actor: "me"}))
 		return d
 	}},
 	{"I-2", "U-2: a dispatch while the source is paused", operator, func(s *script) *entry {
@@ -321,7 +321,7 @@ var corruptions = []corruption{
 	}},
 	{"I-2", "U-14: given up while its source is paused", stale, func(s *script) *entry {
 		f := find[events.UnitFailed](s, 0)
-		s.alone(s.before(f, events.SourceControlStream("a"), events.SourcePaused{}))
+		s.alone(s.before(f, events.SourceControlStream("a"), events.SourcePaused{Actor: "me"}))
 		return f
 	}},
 	{"I-2", "U-15: cancelled for a reference that was not", operator, func(s *script) *entry {
@@ -1186,7 +1186,7 @@ func (s *script) dropInstead(e *entry, reason events.DropReason) *entry {
 // Section 23: every planted fault is found and named, at its position, and the checker says the same whether it keeps
 // ended runs or not.
 func TestPlantedCorruptionsAreNamed(t *testing.T) {
-	for _, c := range slices.Concat(corruptions, effectCorruptions) {
+	for _, c := range slices.Concat(corruptions, effectCorruptions, holdCorruptions) {
 		t.Run(c.rule+" "+c.name, func(t *testing.T) {
 			s := newScript(t)
 			c.play(s)

@@ -47,8 +47,11 @@ func (c *Checker) unitDispatched(e events.Envelope, u *unit, ev events.UnitDispa
 	if u.Plan.Tier != events.TierReference && !u.tier.open() {
 		c.wrong("I-21", e, "%d of %d reference units of source %s have succeeded", u.tier.succeeded, u.tier.references, u.Plan.Source)
 	}
-	if why := c.held(u.Plan.Provider, u.Plan.Source, e.At); why != "" {
+	if why := c.held(e.Node, u, e.At); why != "" {
 		c.wrong("I-2", e, "a unit is dispatched while %s", why)
+	}
+	if other := c.suspectAtWork(u, e.At); u.Suspect && other != nil {
+		c.wrong("I-2", e, "a crash suspect is dispatched while another, unit %s, is %s (RW-8)", other.ID, other.Status)
 	}
 	if named := u.run.regs[fanOut].announced(); ev.Wakeup != named {
 		c.wrong("I-10", e, "it names wakeup %d, and an arm of run_sync_unit would leave wakeup %d open (K-1)", ev.Wakeup, named)
@@ -81,6 +84,19 @@ func (c *Checker) staleCause(e events.Envelope, u *unit, ev events.UnitDispatche
 		return ev.Cause
 	}
 	return events.DispatchStale
+}
+
+// suspectAtWork is a crash suspect beside u that is running, or dispatching and not stale; nil: there is none (RW-8).
+func (c *Checker) suspectAtWork(u *unit, now events.Micros) *unit {
+	for _, other := range c.slots.flight {
+		if !other.Suspect || other == u {
+			continue
+		}
+		if stale, known := c.isStale(other, now); other.Status == events.UnitIsRunning || known && !stale {
+			return other
+		}
+	}
+	return nil
 }
 
 // messageGone: the message of a dispatching unit went through the memory of an incarnation that is gone (N-3).

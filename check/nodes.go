@@ -10,6 +10,7 @@ type node struct {
 	id       events.NodeID
 	version  events.Version
 	settings Settings
+	syncs    []events.Configured // what it is configured for; nil: it did not say
 	gone     bool
 	why      string          // it is gone
 	since    events.Position // it is gone
@@ -92,7 +93,7 @@ func (c *Checker) nodeStarted(e events.Envelope, n *node, ev events.NodeStarted)
 	if e.Node != n.id {
 		c.wrong("I-24", e, "incarnation %s is started by incarnation %s (N-1)", n.id, e.Node)
 	}
-	n.settings = c.opt.Settings.with(ev.Config)
+	n.settings, n.syncs = c.opt.Settings.with(ev.Config), ev.Syncs
 	if ev.StoreMode == events.StoreExclusive {
 		for len(c.alive) > 0 {
 			c.leave(e, c.alive[0], "a later one started in exclusive mode")

@@ -10,6 +10,7 @@ func (c *Checker) runPlanned(e events.Envelope, id events.RunID, ev events.RunPl
 			Version: c.opened(e.Stream),
 		},
 		tiers: map[string]*tier{}, plannedTx: c.tx.position, plannedAt: e.Position,
+		named: ev.Selection.Sources != nil || ev.TriggeredBy == events.TriggerRetry,
 	}
 	c.runs[id] = r
 	c.runOrder = append(c.runOrder, r)

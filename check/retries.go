@@ -14,8 +14,9 @@ func (c *Checker) unitRetried(e events.Envelope, u *unit, ev events.UnitRetrySch
 	case ev.AvailableAt < e.At:
 		c.wrong("I-2", e, "the next attempt is due at %s, before it is decided", ev.AvailableAt)
 	}
+	suspect := false
 	if ev.Cause == events.ExpiredLease {
-		c.checkLostRetry(e, u, ev)
+		suspect = c.checkLostRetry(e, u, ev)
 	} else {
 		c.checkHolder(e, u, ev.Attempt, ev.Token)
 		c.settledBy(e, u)
@@ -29,9 +30,18 @@ func (c *Checker) unitRetried(e events.Envelope, u *unit, ev events.UnitRetrySch
 	default:
 		c.checkDeclaredRetry(e, u, ev)
 	}
+	if ev.Suspect != suspect {
+		c.wrong("I-2", e, "it says suspect %t, and the unit is one exactly if its process died under it at its last retry (RW-8)", ev.Suspect)
+	}
 	c.checkEpisode(e, u, ev)
 	if ev.Cause != events.ExpiredLease && ev.ExpiredLeaseRetries != u.ExpiredLeaseRetries {
 		c.wrong("I-19", e, "it counts %d retries for a lost lease, there were %d, and its cause is %s (RL-3)", ev.ExpiredLeaseRetries, u.ExpiredLeaseRetries, ev.Cause)
+	}
+	switch limited := ev.Cause == events.RateLimit; {
+	case limited && ev.CooldownKey == "":
+		c.wrong("I-2", e, "a rate limit names no account to be left alone (RL-4)")
+	case !limited && ev.CooldownKey != "":
+		c.wrong("I-2", e, "its cause is %s, and it begins a cooldown (RL-4)", ev.Cause)
 	}
 	if ev.CooldownKey != "" {
 		if ev.CooldownUntil != ev.AvailableAt {
@@ -47,16 +57,18 @@ func (c *Checker) unitRetried(e events.Envelope, u *unit, ev events.UnitRetrySch
 	if ev.CategoryRetries > 0 {
 		u.categoryRetries(ev.Cause).Count = ev.CategoryRetries
 	}
+	u.Suspect = suspect
 	u.retriedSince, u.invitedSince = true, false
 	c.move(e, u, events.UnitIsRetrying)
 	c.tx.retried = append(c.tx.retried, retried{u, ev.AvailableAt, e.Position})
 }
 
-// checkLostRetry is U-11 and I-19.
-func (c *Checker) checkLostRetry(e events.Envelope, u *unit, ev events.UnitRetryScheduled) {
+// checkLostRetry is U-11 and I-19. It reports a crash suspect (RW-8).
+func (c *Checker) checkLostRetry(e events.Envelope, u *unit, ev events.UnitRetryScheduled) (suspect bool) {
 	if u.Status != events.UnitIsRunning {
 		c.wrong("I-2", e, "a unit that is %s is tried again (U-11)", u.Status)
 	}
+	gone := u.expiry.cause == events.LeaseIncarnationGone
 	c.takeExpiry(e, u)
 	if ev.Attempt != u.Attempt || ev.Token != "" {
 		c.wrong("I-2", e, "it ends attempt %d without a worker, and the unit was claimed %d times (U-11)", ev.Attempt, u.Attempt)
@@ -73,6 +85,7 @@ func (c *Checker) checkLostRetry(e events.Envelope, u *unit, ev events.UnitRetry
 	if ev.ExpiredLeaseRetries != u.ExpiredLeaseRetries+1 {
 		c.wrong("I-19", e, "it is retry %d, and the unit had %d", ev.ExpiredLeaseRetries, u.ExpiredLeaseRetries)
 	}
+	return eligible && gone && ev.ExpiredLeaseRetries >= p.MaxRetries
 }
 
 // checkDeferral is U-9 and RL-2: I-20.
@@ -87,10 +100,24 @@ func (c *Checker) checkDeferral(e events.Envelope, u *unit, ev events.UnitRetryS
 		c.wrong("I-20", e, "it is deferral %d, and the episode had %d", ev.RateLimitDeferrals, u.RateLimitDeferrals)
 	case ev.RateLimitFirstAt != first:
 		c.wrong("I-20", e, "the episode is said to begin at %s, and it began at %s", ev.RateLimitFirstAt, first)
-	case s.MaxDeferrals > 0 && ev.RateLimitDeferrals > s.MaxDeferrals:
-		c.wrong("I-20", e, "it is deferral %d, and the budget is %d", ev.RateLimitDeferrals, s.MaxDeferrals)
-	case s.MaxWait > 0 && ev.AvailableAt > first.Add(s.MaxWait):
-		c.wrong("I-20", e, "it waits until %s, and the budget of %s since %s ends before", ev.AvailableAt, s.MaxWait, first)
+	case s.MaxDeferrals != 0 && ev.RateLimitDeferrals > max(s.MaxDeferrals, 0):
+		c.wrong("I-20", e, "it is deferral %d, and the budget is %d", ev.RateLimitDeferrals, max(s.MaxDeferrals, 0))
+	case s.MaxWait != 0 && ev.AvailableAt > first.Add(max(s.MaxWait, 0)):
+		c.wrong("I-20", e, "it waits until %s, and the budget of %s since %s ends before", ev.AvailableAt, max(s.MaxWait, 0), first)
+	}
+}
+
+// checkLimited is the other half of RL-2: a unit fails for a rate limit when its budget is spent, under the category that
+// says so.
+func (c *Checker) checkLimited(e events.Envelope, u *unit, category events.Category) {
+	s := c.settings(e.Node)
+	switch {
+	case category == events.RateLimit:
+		c.wrong("I-20", e, "a rate limit fails the unit: it is deferred, or its budget is spent (U-9, RL-2)")
+	case category != events.RateLimitExhausted || s.MaxDeferrals <= 0 || s.MaxWait <= 0:
+	case u.RateLimitDeferrals < s.MaxDeferrals && (u.RateLimitDeferrals == 0 || u.RateLimitFirstAt.Add(s.MaxWait) > e.At):
+		c.wrong("I-20", e, "its budget is said to be spent, with %d of %d deferrals since %s, of %s", u.RateLimitDeferrals, s.MaxDeferrals,
+			when(u.RateLimitFirstAt), s.MaxWait)
 	}
 }
 

@@ -59,6 +59,7 @@ type run struct {
 
 	plannedTx, endedTx, postTx    events.Position // transactions; postTx: of the first arm of post_sync
 	plannedAt, startedAt, endedAt events.Position // of their events
+	named                         bool            // the request names its sources, or is a retry of units that were planned once
 	shrunk                        bool
 }
 
@@ -68,6 +69,7 @@ type tier struct {
 	references, succeeded             int
 	failed, cancelled                 int
 	plannedReferences, plannedWorking int
+	datasets                          []string // of its units
 }
 
 func (t *tier) planned(reference bool, by int) {

@@ -21,6 +21,9 @@ var scenarios = []struct {
 	{"clock", clock},
 	{"retries", retries},
 	{"stale", stale},
+	{"suspects", suspects},
+	{"unconfigured", unconfigured},
+	{"cooldown", cooldown},
 }
 
 // fullRun: three units of two sources, the second of which waits for the first; post_sync; a late result at the end.
@@ -213,7 +216,7 @@ func restart(s *script) {
 	s.start(2)
 	s.tx(func() {
 		s.add(unitStream(1, 1), events.UnitLeaseExpired{Attempt: 1, LeaseExpiresAt: until, Cause: events.LeaseIncarnationGone, LeaseNode: nodeID(1)})
-		s.add(unitStream(1, 1), events.UnitRetryScheduled{Attempt: 1, Cause: events.ExpiredLease, AvailableAt: s.now.Add(minute), ExpiredLeaseRetries: 1})
+		s.add(unitStream(1, 1), events.UnitRetryScheduled{Attempt: 1, Cause: events.ExpiredLease, AvailableAt: s.now.Add(minute), ExpiredLeaseRetries: 1, Suspect: true})
 		s.arm(1, events.KindDispatch, 2, s.now.Add(minute), events.ArmDeferred)
 	})
 	s.add(reg(2, events.KindDispatch), events.OutboxReleased{N: 1, Token: claim, Cause: events.ReleaseIncarnationGone, AvailableAt: s.now, Counted: true, MaybePublished: true})
@@ -275,10 +278,10 @@ func operator(s *script) {
 	s.start(1)
 	engine, source := events.EngineControlStream(), events.SourceControlStream("b")
 	s.add(engine, events.EnginePaused{Actor: "me"})
-	s.add(source, events.SourcePaused{Actor: "me"})
 	p := policy()
 	p.Retry = nil
 	s.plan(1, p, s.work("a", "commits"), s.work("b", "commits"), s.work("c", "commits"))
+	s.add(source, events.SourcePaused{Actor: "me"})
 	s.add(engine, events.EngineResumed{Actor: "me"})
 	s.relay(1, events.KindDispatch, 1, 1)
 	s.dispatchUnits(1, 1, true, to(1, 1, 1, events.DispatchPlanned), to(3, 1, 1, events.DispatchPlanned))
@@ -437,11 +440,16 @@ func retries(s *script) {
 	at := s.now.Add(minute)
 	retry(2, events.UnitRetryScheduled{Cause: events.RateLimit, AvailableAt: at, RateLimitDeferrals: 1, RateLimitFirstAt: first, CooldownKey: "git/me", CooldownUntil: at})
 	retry(3, events.UnitRetryScheduled{Cause: events.HandedBack, AvailableAt: s.now, HandBacks: 1, RateLimitDeferrals: 1, RateLimitFirstAt: first})
-	retry(4, events.UnitRetryScheduled{Cause: events.RateLimit, AvailableAt: s.now.Add(minute), RateLimitDeferrals: 2, RateLimitFirstAt: first})
+	retry(4, events.UnitRetryScheduled{Cause: events.RateLimit, AvailableAt: s.now.Add(minute), RateLimitDeferrals: 2, RateLimitFirstAt: first, CooldownKey: "git/me", CooldownUntil: s.now.Add(minute)})
 	retry(5, events.UnitRetryScheduled{Cause: events.Network, AvailableAt: s.now.Add(10 * second), CategoryRetries: 1})
 	retry(6, events.UnitRetryScheduled{Cause: events.Network, AvailableAt: s.now.Add(10 * second), CategoryRetries: 2})
+	first = s.now // a retry for another cause has ended the episode (U-20)
+	for n := 1; n <= 2; n++ {
+		at := s.now.Add(minute)
+		retry(6+n, events.UnitRetryScheduled{Cause: events.RateLimit, AvailableAt: at, RateLimitDeferrals: n, RateLimitFirstAt: first, CooldownKey: "git/me", CooldownUntil: at})
+	}
 	s.tx(func() {
-		s.fail(1, 1, 6, t, events.RateLimitExhausted)
+		s.fail(1, 1, 8, t, events.RateLimitExhausted)
 		s.arm(1, events.KindFinalize, 1, s.now, events.ArmSettled)
 	})
 }
@@ -462,7 +470,7 @@ func stale(s *script) {
 		s.relay(1, events.KindDispatch, n, 1)
 		s.dispatchUnits(1, n, false, to(1, n, 1, events.DispatchStale))
 		s.relay(1, events.KindUnit, n, 1)
-		s.after(24 * hour)
+		s.after([]events.Span{24 * hour, 20 * minute}[n-2])
 	}
 	s.arm(1, events.KindDispatch, 4, s.now, events.ArmMaterialized)
 	s.relay(1, events.KindDispatch, 4, 1)

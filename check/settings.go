@@ -26,8 +26,8 @@ type Settings struct {
 	BackoffCap        events.Span           // relay.backoff_cap
 	PostRedriveAfter  events.Span           // post_sync.redrive_after
 	DrainRate         int                   // relay.drain_rate
-	MaxDeferrals      int                   // rate_limit.max_deferrals
-	MaxWait           events.Span           // rate_limit.max_wait
+	MaxDeferrals      int                   // rate_limit.max_deferrals; negative: none
+	MaxWait           events.Span           // rate_limit.max_wait; negative: not at all
 	IdempotencyTTL    events.Span           // api.idempotency_ttl
 	MaxUnits          int                   // plan.max_units
 	StepBound         events.Span           // clock.step_bound
@@ -78,6 +78,18 @@ func (s Settings) with(config json.RawMessage) Settings {
 		if _, said := values[key]; said && s.NeverStartedAfter == 0 {
 			s.NeverStartedAfter = -1 // 0 in the configuration means never, in Settings not known
 		}
+	}
+
+	said := func(key string) bool {
+		_, plain := values[key]
+		_, us := values[key+"_us"]
+		return plain || us
+	}
+	if said("rate_limit.max_deferrals") && s.MaxDeferrals == 0 {
+		s.MaxDeferrals = -1 // as above
+	}
+	if said("rate_limit.max_wait") && s.MaxWait == 0 {
+		s.MaxWait = -1
 	}
 
 	buckets := map[events.Bucket]int{}

@@ -34,6 +34,7 @@ func (c *Checker) unitFailed(e events.Envelope, u *unit, ev events.UnitFailed) {
 		if lostWorker(ev.Category) || ev.Category == events.ReferenceFailed || ev.Category == events.NeverStarted {
 			c.wrong("I-2", e, "a worker cannot fail its unit as %s (section 19)", ev.Category)
 		}
+		c.checkLimited(e, u, ev.Category)
 	case events.ByReconciler, events.ByOperator:
 		c.checkLost(e, u, ev)
 	case events.ByDispatch:
@@ -94,10 +95,12 @@ func (c *Checker) checkNeverStarted(e events.Envelope, u *unit, ev events.UnitFa
 	case after > 0 && max(u.FirstDispatchedAt, c.stepped).Add(after) > e.At:
 		c.wrong("I-2", e, "the unit is given up, first dispatched at %s, and a clock was last set forward at %s; dispatch.never_started_after is %s (U-14, CLK-8)",
 			u.FirstDispatchedAt, when(c.stepped), after)
+	case c.slots.stale > 0 && u.LastDispatchedAt.Add(2*c.slots.stale) < e.At:
+		c.wrong("I-2", e, "the unit is given up, and its newest message went out at %s: it was held, not lost (U-14)", u.LastDispatchedAt)
 	case !c.room(e, u):
 		c.wrong("I-2", e, "the unit is given up while no slot is free for it (U-14)")
 	}
-	if why := c.held(u.Plan.Provider, u.Plan.Source, e.At); why != "" {
+	if why := c.held(e.Node, u, e.At); why != "" {
 		c.wrong("I-2", e, "a unit is given up while %s (U-14)", why)
 	}
 }

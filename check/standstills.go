@@ -10,8 +10,8 @@ import (
 // parked wakeup, no due time ahead of now (I-27). They count as violations of the checker too.
 //
 // Ask when faults have stopped, time has moved on and a pass appends nothing any more; before that, a wakeup that has
-// become due and was not yet claimed looks like a standstill. What is not configured at a node does not show in the
-// log: leave such runs out by what the engine says of them.
+// become due and was not yet claimed looks like a standstill. What a node is not configured for shows only if its
+// NodeStarted says so.
 func (c *Checker) Standstills(now events.Micros) []Violation {
 	return c.collect(func() { c.standstills(now) })
 }
@@ -61,14 +61,19 @@ func (c *Checker) waits(r *run, now events.Micros) bool {
 		if u.Status == events.UnitIsRetrying {
 			until = u.AvailableAt
 		}
-		if until > now {
+		if until > now || u.Status != events.UnitIsRunning && c.isHeld(u, now) {
 			return true
 		}
 	}
-	for _, t := range r.sources {
-		if t.plannedReferences+t.plannedWorking > 0 && c.held(t.provider, t.source, now) != "" {
+	for _, u := range r.units {
+		if u.Status == events.UnitIsPlanned && c.isHeld(u, now) {
 			return true
 		}
 	}
 	return false
+}
+
+// isHeld reports a unit that nobody may dispatch now.
+func (c *Checker) isHeld(u *unit, now events.Micros) bool {
+	return c.heldSource(u.Plan.Provider, u.Plan.Source, now) != "" || c.lacked(u)
 }

@@ -42,6 +42,7 @@ type Unit struct {
 	RateLimitDeferrals  int
 	RateLimitFirstAt    events.Micros
 	HandBacks           int
+	Suspect             bool              // RW-8
 	CategoryRetries     []CategoryRetries // in the order in which the categories came up
 	Category            events.Category   // of the failure, or of the newest retry
 	By                  events.Settler
@@ -193,6 +194,12 @@ func (c *Checker) unitPlanned(e events.Envelope, id events.UnitID, ev events.Uni
 	r.units = append(r.units, u)
 	if ev.Tier == events.TierReference {
 		u.tier.references++
+	}
+	if !r.named && c.sources[ev.Source] {
+		c.wrong("I-2", e, "its source %s is paused, and the request names no sources: the plan leaves it out (X-4)", ev.Source)
+	}
+	if !slices.Contains(u.tier.datasets, ev.Dataset) {
+		u.tier.datasets = append(u.tier.datasets, ev.Dataset)
 	}
 	c.version(e, &u.Version)
 	c.move(e, u, events.UnitIsPlanned)

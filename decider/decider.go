@@ -74,6 +74,8 @@ func Zero(id events.StreamID) State {
 		return Job{}
 	case events.FamilyNode:
 		return Node{}
+	case events.FamilyControl:
+		return Control{}
 	}
 	if _, _, ok := id.Register(); ok {
 		return Register{}
@@ -93,6 +95,8 @@ func Evolve(s State, e events.Envelope) State {
 	case Job:
 		return s.evolve(e)
 	case Node:
+		return s.evolve(e)
+	case Control:
 		return s.evolve(e)
 	}
 	return s
@@ -116,3 +120,4 @@ func (Unit) state()      {}
 func (Register) state()  {}
 func (Job) state()       {}
 func (Node) state()      {}
+func (Control) state()   {}

@@ -11,7 +11,7 @@ import (
 // L-3: every stream has a zero state, by its family; what no rule reads is not tracked.
 func TestEveryStreamHasAZeroState(t *testing.T) {
 	for _, id := range []events.StreamID{
-		{}, events.ScheduleStream("x"), events.OccurrenceStream("x", "y"), events.EngineControlStream(), events.AppStream("x"),
+		{}, events.ScheduleStream("x"), events.OccurrenceStream("x", "y"), events.AppStream("x"),
 	} {
 		require.Equal(t, Untracked{}, Zero(id), id.String())
 	}
@@ -19,6 +19,8 @@ func TestEveryStreamHasAZeroState(t *testing.T) {
 	require.Equal(t, Unit{}, Zero(events.UnitStream(theUnit)))
 	require.Equal(t, Job{}, Zero(events.JobStream(theJob)))
 	require.Equal(t, Node{}, Zero(events.NodeStream(nodeA)))
+	require.Equal(t, Control{}, Zero(events.EngineControlStream()))
+	require.Equal(t, Control{}, Zero(events.SourceControlStream("x")))
 	for _, k := range events.Kinds[:4] {
 		require.Equal(t, Register{}, Zero(events.RegisterStream(theRun, k)))
 	}

@@ -75,7 +75,7 @@ func (w *world) register() Register {
 func topics() map[string][]string {
 	names := map[string][]string{}
 	for _, typ := range commandTypes() {
-		topic := "run, job and node"
+		topic := "run, job, node and control"
 		if _, isRegister := typ.FieldByName("Owner"); isRegister {
 			topic = "register"
 		} else if _, isUnit := reflect.Zero(typ).Interface().(Command).Stream().Unit(); isUnit {
@@ -101,7 +101,7 @@ func TestTheLawsHoldForRandomHistories(t *testing.T) {
 	}{
 		{"unit", events.KindUnit, events.AtMostOnce}, {"register", events.KindUnit, events.AtMostOnce},
 		{"register", events.KindPostSync, events.AtMostOnce}, {"register", events.KindPostSync, events.ExactlyOnce},
-		{"run, job and node", events.KindUnit, events.AtMostOnce}, {"run, job and node", events.KindUnit, events.ExactlyOnce},
+		{"run, job, node and control", events.KindUnit, events.AtMostOnce}, {"run, job, node and control", events.KindUnit, events.ExactlyOnce},
 	} {
 		t.Run(tt.topic+" "+string(tt.kind)+" "+string(tt.mode), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -196,6 +196,10 @@ func (w *world) requireAllowed(before State, e events.Event, after State) {
 		require.Equal(w.t, a.Status == events.UnitIsRunning, a.Lease != Lease{})
 		require.LessOrEqual(w.t, a.Lease.ExpiresAt, max(a.Lease.EndsAt, theGrace(w.now).Ends))
 		require.LessOrEqual(w.t, a.HandBacks, MaxHandBacks-1)
+		require.LessOrEqual(w.t, a.RateLimitDeferrals, limit(0).MaxDeferrals)
+		require.Equal(w.t, a.RateLimitDeferrals > 0, a.RateLimitFirstAt != 0)
+	case Control:
+		require.NotEqual(w.t, b.Paused, after.(Control).Paused, "what is so already appends nothing")
 	case Run:
 		a := after.(Run)
 		if b.Status.Terminal() {
@@ -372,7 +376,9 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	case reflect.TypeFor[events.Outcome]():
 		return pick(w, f.Name, events.Accepted, events.Refused, events.Unknown)
 	case reflect.TypeFor[events.Category]():
-		return pick(w, f.Name, events.Network, events.Network, events.Auth, events.ExpiredLease)
+		return pick(w, f.Name, events.Network, events.Network, events.Auth, events.ExpiredLease, events.RateLimit)
+	case reflect.TypeFor[RateLimit]():
+		return pick(w, f.Name, limit(0), limit(30*second), limit(24*hour))
 	case reflect.TypeFor[events.RunStatus]():
 		return pick(w, f.Name, events.RunSucceeded, events.RunFailed)
 	case reflect.TypeFor[[]events.RetryPolicy]():

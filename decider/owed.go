@@ -7,11 +7,11 @@ type Owing struct {
 	RunOpen      bool
 	RunTerminal  bool
 	OpenUnits    int
-	Dispatchable bool // a unit is planned with open tier, retrying and due, or dispatching and stale
+	Dispatchable bool // a unit is planned with open tier, retrying and due, or dispatching and stale, and nothing holds it
 	Announced    int  // units that the wakeup in question expands to (K-1)
 	PostSync     bool // the run ended with something to follow
 	Effects      Effects
-	UnitLost     bool // the message of a dispatching unit died with its incarnation (N-3)
+	UnitLost     bool // the message of a dispatching unit that nothing holds died with its incarnation (N-3)
 }
 
 // Drop says why the wakeup of a kind need not be published any more, or "" if it must be (O-8). A message that was

@@ -11,8 +11,8 @@ type Facts interface {
 	WaitingFor(run events.RunID, source string) []events.UnitID
 	// Mode is the post_sync mode that a run has frozen.
 	Mode(events.RunID) events.DeliveryMode
-	// NextRetry is the earliest time ahead at which a retrying unit of an open run is due; 0: none.
-	NextRetry(events.RunID) events.Micros
+	// Later is the time ahead for which units of an open run wait (HD-6).
+	Later(events.RunID) Later
 }
 
 // React says which commands follow an event in the same transaction. Reactions run after the caller's commands,
@@ -55,15 +55,19 @@ func endRun(r Run, at events.Micros) []Command {
 	return cmds
 }
 
-// armLater keeps the time of a retry that lies ahead, when the early wakeup that stood for it too is dropped (O-8, HD-6).
+// armLater keeps the time of a retry or of the end of a cooldown that lies ahead, when the early wakeup that stood for it
+// too is dropped (O-8, HD-6).
 func armLater(r Register, f Facts) []Command {
+	if r.Kind != events.KindDispatch {
+		return nil
+	}
 	run := events.RunID(r.Owner)
-	later := f.NextRetry(run)
-	if r.Kind != events.KindDispatch || later == 0 {
+	later := f.Later(run)
+	if later.At == 0 {
 		return nil
 	}
 	return []Command{ArmWakeup{
-		Owner: run, Kind: r.Kind, Mode: f.Mode(run), At: later, Cause: events.ArmDeferred,
+		Owner: run, Kind: r.Kind, Mode: f.Mode(run), At: later.At, Cause: later.Cause,
 	}}
 }
 

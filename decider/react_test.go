@@ -12,13 +12,13 @@ import (
 type facts struct {
 	open    int
 	waiting map[string][]events.UnitID
-	retry   events.Micros
+	later   Later
 }
 
 func (f facts) OpenUnits(events.RunID) int                               { return f.open }
 func (f facts) WaitingFor(_ events.RunID, source string) []events.UnitID { return f.waiting[source] }
 func (f facts) Mode(events.RunID) events.DeliveryMode                    { return events.AtMostOnce }
-func (f facts) NextRetry(events.RunID) events.Micros                     { return f.retry }
+func (f facts) Later(events.RunID) Later                                 { return f.later }
 
 // reaction is what follows from the last of the given happenings.
 func reaction(f facts, id events.StreamID, hs ...happening) []Command {
@@ -50,11 +50,13 @@ func TestARetryWakesTheDispatchAtItsTime(t *testing.T) {
 // O-8, HD-6, SC-043: a dispatch wakeup that is dropped, by whatever path, leaves one for the retry that lies ahead.
 func TestADroppedDispatchArmsTheNextRetry(t *testing.T) {
 	dropped := and(claimedRegister(), at(second, events.OutboxDropped{N: 1, Token: tokenA, Reason: events.DropNothingOwed}))
-	f := facts{open: 1, retry: t0.Add(minute)}
+	f := facts{open: 1, later: Later{t0.Add(minute), events.ArmDeferred}}
 	require.Equal(t, []Command{ArmWakeup{
 		Owner: theRun, Kind: events.KindDispatch, Mode: events.AtMostOnce, At: t0.Add(minute), Cause: events.ArmDeferred,
 	}}, reaction(f, events.RegisterStream(theRun, events.KindDispatch), dropped...))
 	require.Empty(t, reaction(f, events.RegisterStream(theRun, events.KindFinalize), dropped...))
+	f.later.Cause = events.ArmCooldown // RL-5: and one for the end of a cooldown
+	require.Equal(t, events.ArmCooldown, reaction(f, events.RegisterStream(theRun, events.KindDispatch), dropped...)[0].(ArmWakeup).Cause)
 	require.Empty(t, reaction(facts{open: 1}, events.RegisterStream(theRun, events.KindDispatch), dropped...))
 }
 

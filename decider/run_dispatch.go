@@ -11,14 +11,21 @@ import (
 type Dispatch struct {
 	Run        Run
 	Now        events.Micros
-	Waiting    Waiting
+	Paused     bool    // the engine
+	Waiting    Waiting // without what is held: by a paused source, a cooldown, or a configuration that lacks it
 	Room       Room
-	Later      events.Micros // earliest available_at that lies ahead among retrying units; 0: none
+	Later      Later
 	OpenUnits  int
 	Wakeup     int         // of run_sync_unit: Register.Announce
 	StaleAfter events.Span // dispatch.stale
 	Limit      int         // most units to take; 0: as many as fit. A refill takes as many as were freed (B-6)
 	Refill     bool        // the decision of a transition that freed slots, not of the handler
+}
+
+// Later is the time ahead at which units of a run that nothing holds can be dispatched, and what they wait for (HD-6).
+type Later struct {
+	At    events.Micros   // the earliest; 0: none waits for a time
+	Cause events.ArmCause // deferred: its retry is due then; cooldown: a cooldown ends (RL-5)
 }
 
 // DispatchCode says what a dispatch came to; it is logged.
@@ -42,6 +49,8 @@ func (d Dispatch) Plan() ([]Command, DispatchCode) {
 		return nil, DispatchMissing
 	case !d.Run.Open():
 		return nil, DispatchTerminal
+	case d.Paused:
+		return nil, DispatchPaused // resume arms it again
 	}
 	limit := d.Limit
 	if limit == 0 {
@@ -54,7 +63,7 @@ func (d Dispatch) Plan() ([]Command, DispatchCode) {
 		code = DispatchDispatched
 	}
 
-	// HD-6: the earliest of the countdown and the next retry. While a wakeup is open and due no later, the arm
+	// HD-6: the earliest of the countdown, the next retry and the end of a cooldown. While a wakeup is open and due no later, the arm
 	// appends nothing, so the safety net costs one event per countdown, not one per settle.
 	switch next := d.next(left); {
 	case next == 0 && len(taken) == 0 && d.OpenUnits == 0 && !d.Refill:
@@ -67,7 +76,7 @@ func (d Dispatch) Plan() ([]Command, DispatchCode) {
 			code = DispatchCapped
 		}
 	default:
-		cmds = append(cmds, d.arm(events.KindDispatch, next, events.ArmDeferred))
+		cmds = append(cmds, d.arm(events.KindDispatch, next, d.Later.Cause))
 		if len(taken) == 0 {
 			code = DispatchDeferred
 		}
@@ -91,9 +100,10 @@ func (d Dispatch) take(taken []Candidate) []Command {
 	return append(cmds, d.arm(events.KindUnit, d.Now, events.ArmDispatched))
 }
 
-// next is the time at which the run must be looked at again; 0: a settle goes on by itself (HD-8).
+// next is the time at which the run must be looked at again; 0: a settle, a resume or the configuration goes on by
+// itself (HD-8).
 func (d Dispatch) next(left bool) events.Micros {
-	next := d.Later
+	next := d.Later.At
 	if left {
 		next = events.Earliest(next, d.Now.Add(d.Run.Plan.Policy.Countdown))
 	}

@@ -29,7 +29,7 @@ func armOf(k events.Kind, after events.Span, cause events.ArmCause) ArmWakeup {
 	return ArmWakeup{Owner: theRun, Kind: k, Mode: events.AtMostOnce, At: t0.Add(after), Cause: cause}
 }
 
-// HD-1, HD-5 to HD-8, B-5, SC-117, SC-118, SC-122, SC-144 to SC-147, SC-152: what a dispatch comes to, and what it arms.
+// HD-1, HD-5 to HD-8, B-5, X-3, RL-5, SC-117, SC-118, SC-122, SC-144 to SC-147, SC-152: what a dispatch comes to, and what it arms.
 func TestWhatADispatchComesTo(t *testing.T) {
 	planned := givenRun(at(-hour, plannedRun(10)))
 	under := givenRun(at(-hour, plannedRun(10)), at(-minute, events.RunDispatchStarted{}))
@@ -52,35 +52,50 @@ func TestWhatADispatchComesTo(t *testing.T) {
 		"some are left over":      {offering(under, 3, 1), DispatchDispatched, []Command{dispatchOf(1), fanOut, capped}},
 		"none fits":               {offering(under, 3, 0), DispatchCapped, []Command{capped}},
 		"left over, a retry is due earlier": {
-			with(offering(under, 3, 1), func(d *Dispatch) { d.Later = t0.Add(30 * second) }), DispatchDispatched,
+			with(offering(under, 3, 1), func(d *Dispatch) { d.Later = Later{t0.Add(30 * second), events.ArmDeferred} }), DispatchDispatched,
 			[]Command{dispatchOf(1), fanOut, armOf(events.KindDispatch, 30*second, events.ArmDeferred)},
 		},
 		"left over, a retry is due later": {
-			with(offering(under, 3, 1), func(d *Dispatch) { d.Later = t0.Add(hour) }), DispatchDispatched,
+			with(offering(under, 3, 1), func(d *Dispatch) { d.Later = Later{t0.Add(hour), events.ArmDeferred} }), DispatchDispatched,
 			[]Command{dispatchOf(1), fanOut, capped},
 		},
 		"none fits, a retry is due earlier": {
-			with(offering(under, 3, 0), func(d *Dispatch) { d.Later = t0.Add(second) }), DispatchDeferred,
+			with(offering(under, 3, 0), func(d *Dispatch) { d.Later = Later{t0.Add(second), events.ArmDeferred} }), DispatchDeferred,
 			[]Command{armOf(events.KindDispatch, second, events.ArmDeferred)},
 		},
 		"only future retries": {
-			with(offering(under, 0, 8), func(d *Dispatch) { d.Later = t0.Add(hour) }), DispatchDeferred,
+			with(offering(under, 0, 8), func(d *Dispatch) { d.Later = Later{t0.Add(hour), events.ArmDeferred} }), DispatchDeferred,
 			[]Command{armOf(events.KindDispatch, hour, events.ArmDeferred)},
 		},
 		"all fit, a retry is due later": {
-			with(offering(under, 1, 8), func(d *Dispatch) { d.Later = t0.Add(hour) }), DispatchDispatched,
+			with(offering(under, 1, 8), func(d *Dispatch) { d.Later = Later{t0.Add(hour), events.ArmDeferred} }), DispatchDispatched,
 			[]Command{dispatchOf(1), fanOut, armOf(events.KindDispatch, hour, events.ArmDeferred)},
 		},
 		"a retry is due exactly with the countdown": {
-			with(offering(under, 0, 8), func(d *Dispatch) { d.Later = t0.Add(minute) }), DispatchDeferred,
+			with(offering(under, 0, 8), func(d *Dispatch) { d.Later = Later{t0.Add(minute), events.ArmDeferred} }), DispatchDeferred,
 			[]Command{armOf(events.KindDispatch, minute, events.ArmDeferred)},
 		},
 		"what was taken is not finalized": {
 			with(offering(under, 1, 8), func(d *Dispatch) { d.OpenUnits = 0 }), DispatchDispatched, []Command{dispatchOf(1), fanOut},
 		},
 		"nor what waits for a retry": {
-			with(offering(under, 0, 8), func(d *Dispatch) { d.OpenUnits, d.Later = 0, t0.Add(hour) }), DispatchDeferred,
+			with(offering(under, 0, 8), func(d *Dispatch) { d.OpenUnits, d.Later = 0, Later{t0.Add(hour), events.ArmDeferred} }), DispatchDeferred,
 			[]Command{armOf(events.KindDispatch, hour, events.ArmDeferred)},
+		},
+		"a cooldown ends later": {
+			with(offering(under, 0, 8), func(d *Dispatch) { d.Later = Later{t0.Add(hour), events.ArmCooldown} }), DispatchDeferred,
+			[]Command{armOf(events.KindDispatch, hour, events.ArmCooldown)},
+		},
+		"left over, a cooldown ends earlier": {
+			with(offering(under, 3, 1), func(d *Dispatch) { d.Later = Later{t0.Add(second), events.ArmCooldown} }), DispatchDispatched,
+			[]Command{dispatchOf(1), fanOut, armOf(events.KindDispatch, second, events.ArmCooldown)},
+		},
+		"the engine is paused": {
+			with(offering(under, 3, 8), func(d *Dispatch) { d.Paused, d.Later = true, Later{t0.Add(second), events.ArmDeferred} }),
+			DispatchPaused, nil,
+		},
+		"it is paused, and nothing is open": {
+			with(offering(under, 0, 8), func(d *Dispatch) { d.Paused, d.OpenUnits = true, 0 }), DispatchPaused, nil,
 		},
 		"units are in flight": {offering(under, 0, 8), DispatchWaiting, nil},
 		"nothing is open":     {with(offering(under, 0, 8), func(d *Dispatch) { d.OpenUnits = 0 }), DispatchFinalizing, []Command{armOf(events.KindFinalize, 0, events.ArmSettled)}},

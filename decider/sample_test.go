@@ -50,6 +50,8 @@ func samples() []sample {
 	done := counts(1, 1, 0, 0)
 	unresolved := and(markedFor(), at(minute, events.OutboxOutcome{N: 1, Target: "a", Outcome: events.Unknown}),
 		at(minute, events.OutboxOutcome{N: 1, Target: "b", Outcome: events.Unknown}))
+	paused := []happening{at(0, events.EnginePaused{Actor: "ada"})}
+	sourcePaused := []happening{at(0, events.SourcePaused{Actor: "ada"})}
 	return []sample{
 		{nil, OpenJob{Job: theJob, Opened: events.JobOpened{Sync: "work"}}},
 		{openJob, LinkJob{Job: theJob, Run: theRun}},
@@ -79,6 +81,8 @@ func samples() []sample {
 		{running(), complete(lease)}, // late
 		{running(), fail(second, events.Auth)},
 		{running(), retried},
+		{running(), deferral(second, 30*second)},
+		{deferred(10), spentBy(second)},
 		{running(), handBack(second)},
 		{running(), expire(lease)},
 		{running(), expire(lease, Linear(1, minute))},
@@ -120,6 +124,11 @@ func samples() []sample {
 		{up, OpenBreaker{Node: nodeA, Opened: opened("nats", 10*second)}},
 		{and(up, at(second, opened("nats", 10*second))), OpenBreaker{Node: nodeA, Opened: opened("nats", minute)}},
 		{and(up, at(second, opened("nats", 10*second))), CloseBreaker{Node: nodeA, Closed: events.BreakerClosed{Transport: "nats"}}},
+
+		{nil, PauseEngine{Actor: "ada", Reason: "upgrade"}},
+		{paused, ResumeEngine{Actor: "ada"}},
+		{nil, PauseSource{Source: "team", Actor: "ada"}},
+		{sourcePaused, ResumeSource{Source: "team", Actor: "ada"}},
 	}
 }
 
@@ -170,6 +179,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
 		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
 		"note_step", "confirm_clock", "stop_node", "open_breaker", "close_breaker",
+		"pause_engine", "resume_engine", "pause_source", "resume_source",
 	}, names)
 }
 

@@ -17,6 +17,7 @@ type Candidate struct {
 	Dispatches        int           // in this attempt
 	FirstDispatchedAt events.Micros // of this attempt
 	MessageGone       bool          // its message lived in an incarnation that is gone
+	Suspect           bool          // its process died under it, and its retries are spent (RW-8)
 }
 
 // Waiting is what a run has to offer, in the groups of HD-3.
@@ -67,18 +68,25 @@ func (w Waiting) InOrder() iter.Seq[Candidate] {
 type Room struct {
 	Engine, Run int
 	Bucket      func(events.Bucket) int
+	Suspects    int // 1, or 0 while a suspect is at work: a unit that kills its process takes no other suspect with it (RW-8)
 }
 
 // Fits reports room for one unit of a bucket.
 func (r Room) Fits(b events.Bucket) bool { return r.Engine > 0 && r.Run > 0 && r.Bucket(b) > 0 }
 
+// Admits reports room for one unit, suspect or not.
+func (r Room) Admits(b events.Bucket, suspect bool) bool {
+	return r.Fits(b) && (!suspect || r.Suspects > 0)
+}
+
 // Choose takes units in order while there is room, at most limit of them (HD-4). A full bucket skips its units and
-// does not stop the walk. left reports that a candidate was not taken.
+// does not stop the walk, and no more does a crash suspect whose turn it is not. left reports that a candidate was not
+// taken.
 func Choose(candidates iter.Seq[Candidate], room Room, limit int) (taken []Candidate, left bool) {
 	used := map[events.Bucket]int{}
 	for c := range candidates {
 		full := len(taken) >= min(limit, room.Engine, room.Run)
-		if full || room.Bucket(c.Bucket) <= used[c.Bucket] {
+		if full || room.Bucket(c.Bucket) <= used[c.Bucket] || c.Suspect && room.Suspects <= 0 {
 			left = true
 			if full {
 				break
@@ -86,6 +94,9 @@ func Choose(candidates iter.Seq[Candidate], room Room, limit int) (taken []Candi
 			continue
 		}
 		used[c.Bucket]++
+		if c.Suspect {
+			room.Suspects--
+		}
 		taken = append(taken, c)
 	}
 	return taken, left

@@ -25,7 +25,7 @@ func ordinals(cs iter.Seq[Candidate]) []int {
 
 // room is the same for every bucket.
 func room(engine, run, bucket int) Room {
-	return Room{Engine: engine, Run: run, Bucket: func(events.Bucket) int { return bucket }}
+	return Room{Engine: engine, Run: run, Bucket: func(events.Bucket) int { return bucket }, Suspects: 1}
 }
 
 // HD-3, D-12, SC-132, SC-137: lost units go first, oldest first, then due retries, then planned ones as they come; and a
@@ -127,5 +127,37 @@ func TestAUnitFitsIfAllThreeCapsHaveRoom(t *testing.T) {
 	require.True(t, room(1, 1, 1).Fits("b"))
 	for _, r := range []Room{room(0, 1, 1), room(1, 0, 1), room(1, 1, 0), room(-1, 1, 1)} {
 		require.False(t, r.Fits("b"))
+	}
+}
+
+// RW-8, HD-4: of several suspects one is taken, and none while one is at work. The walk goes on behind them, and what is
+// left aside counts as left over.
+func TestSuspectsGoOneAtATime(t *testing.T) {
+	suspect := func(n int) Candidate {
+		c := candidate(n, "b")
+		c.Suspect = true
+		return c
+	}
+	all := []Candidate{suspect(1), candidate(2, "b"), suspect(3), candidate(4, "b")}
+	for name, tt := range map[string]struct {
+		candidates []Candidate
+		suspects   int
+		taken      []int
+		left       bool
+	}{
+		"none is at work":            {all, 1, []int{1, 2, 4}, true},
+		"one is at work":             {all, 0, []int{2, 4}, true},
+		"the only one":               {all[:2], 1, []int{1, 2}, false},
+		"no suspect, one is at work": {[]Candidate{candidate(2, "b")}, 0, []int{2}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := room(64, 16, 8)
+			r.Suspects = tt.suspects
+			taken, left := Choose(slices.Values(tt.candidates), r, 99)
+			require.Equal(t, tt.taken, ordinals(slices.Values(taken)))
+			require.Equal(t, tt.left, left)
+			require.Equal(t, tt.suspects > 0, r.Admits("b", true))
+			require.True(t, r.Admits("b", false))
+		})
 	}
 }

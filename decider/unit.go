@@ -43,6 +43,7 @@ type Unit struct {
 	RateLimitFirstAt    events.Micros
 	HandBacks           int
 	CategoryRetries     []CategoryRetry // sorted by category
+	Suspect             bool            // its process died under it, and its retries are spent: until its next settle (RW-8)
 
 	Category  events.Category
 	Text      string
@@ -174,6 +175,7 @@ func (u Unit) evolve(env events.Envelope) Unit {
 func (u Unit) settled(at events.Micros, s events.UnitStatus, t events.Token, o Outcome) Unit {
 	u.Status, u.Lease, u.AvailableAt = s, Lease{}, 0
 	u.RateLimitDeferrals, u.RateLimitFirstAt = 0, 0
+	u.Suspect = false
 	if s.Terminal() {
 		u.SettledAt = at
 	}
@@ -197,7 +199,7 @@ func (u Unit) retried(at events.Micros, e events.UnitRetryScheduled) Unit {
 	u.AvailableAt, u.Category, u.Text = e.AvailableAt, e.Cause, e.Text
 	u.ExpiredLeaseRetries = e.ExpiredLeaseRetries
 	u.RateLimitDeferrals, u.RateLimitFirstAt = e.RateLimitDeferrals, e.RateLimitFirstAt
-	u.HandBacks = e.HandBacks
+	u.HandBacks, u.Suspect = e.HandBacks, e.Suspect
 	if e.CategoryRetries > 0 {
 		u.CategoryRetries = withCategoryRetry(u.CategoryRetries, CategoryRetry{e.Cause, e.CategoryRetries})
 	}

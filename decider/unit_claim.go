@@ -15,7 +15,7 @@ type ClaimUnit struct {
 	Worker      string
 	StaleAfter  events.Span
 	MessageGone bool
-	SlotFree    bool // room for one more; asked only of a stale unit, whose slot may be given away
+	SlotFree    bool // room for one more, and for one more suspect; asked only of a stale unit, whose slot may be given away
 }
 
 func (ClaimUnit) Name() string              { return "claim_unit" }

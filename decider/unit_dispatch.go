@@ -50,7 +50,9 @@ func (c DispatchUnit) decide(s State) ([]events.Event, *Rejection) {
 const ReclaimsBeforeNeverStarted = 3
 
 // FailNeverStarted gives up a unit that nobody ever claimed, in spite of repeated dispatch (U-14). A unit that was
-// held rather than lost is never failed by it: the caller leaves out what is paused, and asks only with a slot free.
+// held rather than lost is never failed by it: the caller leaves out what is held, and asks only with a slot free; and
+// one whose newest message is older than two stale periods, because it was held meanwhile or the engine was down, is
+// dispatched once more first.
 type FailNeverStarted struct {
 	Unit         events.UnitID
 	At           events.Micros
@@ -67,7 +69,7 @@ func (FailNeverStarted) Fresh() bool               { return false }
 
 func (c FailNeverStarted) decide(s State) ([]events.Event, *Rejection) {
 	u := s.(Unit)
-	if !c.RunOpen || !u.Stale(c.At, c.StaleAfter, c.MessageGone) ||
+	if !c.RunOpen || !u.Stale(c.At, c.StaleAfter, c.MessageGone) || u.LastDispatchedAt.Add(2*c.StaleAfter) < c.At ||
 		!IsNeverStarted(u.AttemptDispatches, max(u.FirstDispatchedAt, c.Stepped), c.At, c.NeverStarted) {
 		return nil, nil
 	}

@@ -94,7 +94,7 @@ func TestReclaimsKeepTheAgeOfTheirAttempt(t *testing.T) {
 func neverClaimed() []happening {
 	return and(dispatching(),
 		at(8*hour, dispatched(2, 1, 2, events.DispatchStale)),
-		at(16*hour, dispatched(3, 1, 3, events.DispatchStale)))
+		at(24*hour-20*minute, dispatched(3, 1, 3, events.DispatchStale)))
 }
 
 func neverStarted(after events.Span) FailNeverStarted {
@@ -127,9 +127,12 @@ func TestAUnitIsNotGivenUpBeforeItsTime(t *testing.T) {
 		"not stale again yet":     {and(neverClaimed(), at(24*hour, dispatched(4, 1, 4, events.DispatchStale))), neverStarted(24*hour + staleAfter - micro)},
 		"never, by configuration": {neverClaimed(), with(48*hour, func(c *FailNeverStarted) { c.NeverStarted = 0 })},
 		"run has ended":           {neverClaimed(), with(24*hour, func(c *FailNeverStarted) { c.RunOpen = false })},
-		"claimed at last":         {and(neverClaimed(), at(20*hour, claimed(20*hour, 1, tokenA))), neverStarted(24 * hour)},
-		"no such unit":            {nil, neverStarted(24 * hour)},
-		"failed":                  {ended()[events.UnitHasFailed], neverStarted(48 * hour)},
+		"claimed at last":         {and(neverClaimed(), at(24*hour-minute, claimed(24*hour-minute, 1, tokenA))), neverStarted(24 * hour)},
+		"held, or the engine was down, since its newest message went out": {
+			and(neverClaimed()[:3], at(9*hour, dispatched(3, 1, 3, events.DispatchStale))), neverStarted(24 * hour),
+		},
+		"no such unit": {nil, neverStarted(24 * hour)},
+		"failed":       {ended()[events.UnitHasFailed], neverStarted(48 * hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireNothing(t, givenUnit(tt.given...), tt.command)
@@ -140,10 +143,23 @@ func TestAUnitIsNotGivenUpBeforeItsTime(t *testing.T) {
 // U-14: count and age belong to the attempt, so a unit that once worked starts afresh.
 func TestGivingUpLooksAtTheCurrentAttemptOnly(t *testing.T) {
 	given := and(neverClaimed(),
-		at(20*hour, claimed(20*hour, 1, tokenA)),
-		at(20*hour+second, events.UnitRetryScheduled{Attempt: 1, Token: tokenA, Cause: events.HandedBack, AvailableAt: t0.Add(20*hour + second)}),
-		at(21*hour, dispatched(4, 2, 4, events.DispatchRetry)))
-	requireNothing(t, givenUnit(given...), neverStarted(44*hour))
+		at(24*hour-minute, claimed(24*hour-minute, 1, tokenA)),
+		at(24*hour-second, events.UnitRetryScheduled{Attempt: 1, Token: tokenA, Cause: events.HandedBack, AvailableAt: t0.Add(24*hour - second)}),
+		at(24*hour, dispatched(4, 2, 4, events.DispatchRetry)))
+	requireNothing(t, givenUnit(given...), neverStarted(24*hour+20*minute))
+}
+
+// U-14, X-4, X-9: a unit that was held for days, not lost, is dispatched once more before anybody gives it up; one
+// stale period later it is given up, if nobody has claimed it then.
+func TestAHeldUnitIsDispatchedBeforeItIsGivenUp(t *testing.T) {
+	const resumed = 96 * hour
+	given := neverClaimed()
+	requireNothing(t, givenUnit(given...), neverStarted(resumed))
+	require.Len(t, decide(t, givenUnit(neverClaimed()...), neverStarted(24*hour+10*minute)), 1, "its message is two stale periods old")
+	requireNothing(t, givenUnit(neverClaimed()...), neverStarted(24*hour+10*minute+micro))
+	given = and(given, at(resumed, dispatched(4, 1, 4, events.DispatchStale)))
+	requireNothing(t, givenUnit(given...), neverStarted(resumed+staleAfter-micro))
+	require.Len(t, decide(t, givenUnit(given...), neverStarted(resumed+staleAfter)), 1)
 }
 
 // U-14: the message that was lost with its incarnation makes a unit stale like any other.

@@ -42,6 +42,7 @@ func (u Unit) lost(expired events.UnitLeaseExpired, at events.Micros, policies [
 		return []events.Event{expired, events.UnitRetryScheduled{
 			Attempt: u.Attempt, Cause: events.ExpiredLease, AvailableAt: at.Add(policy.Backoff),
 			ExpiredLeaseRetries: u.ExpiredLeaseRetries + 1,
+			Suspect:             expired.Cause == events.LeaseIncarnationGone && u.ExpiredLeaseRetries+1 >= policy.MaxRetries,
 		}}
 	}
 	category := events.WorkerLost

@@ -134,3 +134,35 @@ func TestAnEndlessBackoffStaysInTheFuture(t *testing.T) {
 	got := decide(t, givenUnit(running()...), expire(lease, Linear(1, math.MaxInt64)))
 	require.Greater(t, got[1].(events.UnitRetryScheduled).AvailableAt, t0.Add(lease))
 }
+
+// RW-8: a unit whose process died under it is a suspect from its last retry until its next settle. A lease that ended in
+// another way, and a retry that is not the last, make none.
+func TestALostProcessLeavesSuspects(t *testing.T) {
+	suspect := func(maxRetries int, change func(*ExpireLease)) bool {
+		c := expire(second, Linear(maxRetries, minute))
+		c.NodeGone = true
+		if change != nil {
+			change(&c)
+		}
+		got := decide(t, givenUnit(running()...), c)
+		retry := got[1].(events.UnitRetryScheduled)
+		require.Equal(t, retry.Suspect, givenUnit(and(running(), then(second, got)...)...).Suspect)
+		return retry.Suspect
+	}
+	require.True(t, suspect(1, nil))
+	require.False(t, suspect(2, nil), "it has a retry left")
+	require.False(t, suspect(1, func(c *ExpireLease) { c.NodeGone, c.At = false, t0.Add(lease) }), "its lease expired")
+
+	gone := expire(second, Linear(1, minute))
+	gone.NodeGone = true
+	given := and(running(), then(second, decide(t, givenUnit(running()...), gone))...)
+	given = and(given, at(2*minute, dispatched(2, 2, 2, events.DispatchRetry)), at(2*minute, claimed(2*minute, 2, tokenB)))
+	require.True(t, givenUnit(given...).Suspect, "also while it is at work")
+	for name, end := range map[string]events.Event{
+		"success":   events.UnitSucceeded{Attempt: 2, Token: tokenB},
+		"failure":   events.UnitFailed{Attempt: 2, Token: tokenB, Category: events.Auth},
+		"hand-back": events.UnitRetryScheduled{Attempt: 2, Token: tokenB, Cause: events.HandedBack, AvailableAt: t0.Add(3 * minute), ExpiredLeaseRetries: 1},
+	} {
+		require.False(t, givenUnit(and(given, at(2*minute+second, end))...).Suspect, name)
+	}
+}

@@ -53,7 +53,8 @@ func (u Unit) watermarks(now events.Micros, current []events.Watermark) []events
 }
 
 // FailUnit settles a unit badly (U-8), or schedules its next attempt if the run's frozen policy lists the category and
-// has a retry left (U-10). A rate limit is no matter of a policy: its retry is a deferral, which has a budget (U-9).
+// has a retry left (U-10). A rate limit is no matter of a policy: its retry is a deferral, which has a budget of its own
+// (U-9, deferred).
 type FailUnit struct {
 	Unit     events.UnitID
 	At       events.Micros
@@ -65,6 +66,7 @@ type FailUnit struct {
 	Text     string // redacted, valid UTF-8 and bounded already (E-3)
 	Result   events.Result
 	Policies []events.RetryPolicy // frozen in the run
+	Limit    RateLimit            // of category rate_limit
 }
 
 func (FailUnit) Name() string              { return "fail_unit" }
@@ -77,8 +79,11 @@ func (c FailUnit) decide(s State) ([]events.Event, *Rejection) {
 		return u.late(c.Name(), c.Attempt, c.Token, OutcomeFailed, reason)
 	}
 	c.Category = reported(c.Category)
+	if c.Category == events.RateLimit {
+		return c.deferred(u), nil
+	}
 	p, ok := PolicyFor(c.Policies, u.Plan, c.Category)
-	if ok && c.Category != events.RateLimit && u.categoryRetries(c.Category) < p.MaxRetries {
+	if ok && u.categoryRetries(c.Category) < p.MaxRetries {
 		return []events.Event{events.UnitRetryScheduled{
 			Attempt: c.Attempt, Token: c.Token, Cause: c.Category, Text: c.Text, AvailableAt: c.At.Add(p.Backoff),
 			ExpiredLeaseRetries: u.ExpiredLeaseRetries, CategoryRetries: u.categoryRetries(c.Category) + 1, Result: c.Result,
@@ -94,7 +99,7 @@ func (c FailUnit) decide(s State) ([]events.Event, *Rejection) {
 // report: an expired_lease that no lease had would win the retries of a lost worker (I-19).
 func reported(c events.Category) events.Category {
 	switch c {
-	case "", events.ExpiredLease, events.HandedBack, events.WorkerLost, events.WorkerLostExhausted,
+	case "", events.ExpiredLease, events.HandedBack, events.RateLimitExhausted, events.WorkerLost, events.WorkerLostExhausted,
 		events.ReferenceFailed, events.NeverStarted, events.InvalidPayload, events.HandlerFailed:
 		return events.ProviderError
 	}

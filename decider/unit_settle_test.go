@@ -95,16 +95,6 @@ func TestAFailureEndsTheUnit(t *testing.T) {
 	}}, decide(t, givenUnit(running()...), fail(second, events.Auth)))
 }
 
-// U-8: in this release a rate limit is a failure like any other.
-func TestARateLimitIsAFailure(t *testing.T) {
-	c := fail(second, events.RateLimit)
-	// U-9, I-20: a retry for a rate limit is a deferral with a budget. One without would be a wrong log to the release that
-	// keeps it, so no policy can ask for it.
-	for _, c.Policies = range [][]events.RetryPolicy{nil, {retryOn(3, events.RateLimit)}} {
-		require.Equal(t, events.RateLimit, decide(t, givenUnit(running()...), c)[0].(events.UnitFailed).Category)
-	}
-}
-
 // retryOn is a policy that the unit meets, for these categories.
 func retryOn(most int, categories ...events.Category) events.RetryPolicy {
 	p := Linear(most, minute)

@@ -227,9 +227,13 @@ func reported(t testing.TB, c events.Category) events.Category {
 	unit := decider.Unit{
 		Status: events.UnitIsRunning, Attempt: 1, Lease: decider.Lease{Token: "t", ExpiresAt: 2, EndsAt: 2},
 	}
-	evs, rejection := decider.Decide(unit, decider.FailUnit{At: 1, RunOpen: true, Attempt: 1, Token: "t", Category: c})
+	evs, rejection := decider.Decide(unit, decider.FailUnit{At: 1, RunOpen: true, Attempt: 1, Token: "t", Category: c,
+		Limit: decider.RateLimit{MaxDeferrals: 1, MaxWait: 1, Default: 1}})
 	require.Nil(t, rejection)
 	require.Len(t, evs, 1)
+	if retry, deferred := evs[0].(events.UnitRetryScheduled); deferred {
+		return retry.Cause
+	}
 	failed, ok := evs[0].(events.UnitFailed)
 	require.True(t, ok)
 	return failed.Category
@@ -288,6 +292,8 @@ var unchecked = map[string]knob{
 	"NeverStartedAfter":      {key: "dispatch.never_started_after", bounds: "negative: never"},
 	"HeavyWindow":            {key: "plan.heavy_window", bounds: "more than plan.watermark_overlap, if a dataset is heavy"},
 	"ExpiredLeaseMaxRetries": {key: "unit.expired_lease_max_retries", bounds: "negative: none"},
+	"RateLimitMaxDeferrals":  {key: "rate_limit.max_deferrals", bounds: "negative: none"},
+	"RateLimitMaxWait":       {key: "rate_limit.max_wait", bounds: "negative: not at all"},
 	"ShutdownGrace":          {key: "shutdown.grace", bounds: "negative: none"},
 }
 

@@ -72,6 +72,15 @@ func followLog(ctx context.Context, n *node.Node, do func(stream string, r event
 	return nil
 }
 
+// pauses leaves the wiki alone while it moves, and then everything.
+func pauses(ctx context.Context, e *towline.Engine) error {
+	by := towline.Actor{Name: "ada", Reason: "the wiki moves to another house"}
+	if err := e.PauseSource(ctx, "wiki", by); err != nil { // in every run; ResumeSource goes on
+		return err
+	}
+	return e.PauseEngine(ctx, by) // every source; ResumeEngine goes on
+}
+
 // prove returns an error if the log breaks an invariant, or a view differs from the log.
 func prove(ctx context.Context, n *node.Node) error {
 	v, err := n.Verify(ctx)

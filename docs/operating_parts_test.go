@@ -52,6 +52,7 @@ type column struct{ view, name, kind string }
 // rendered are the columns of the views that are made of more than one column of a table, or of one of another name.
 var rendered = map[string]string{
 	"log.time": "time", "log.stream": "text", "log.type": "text", "log.node": "id", "log.data": "text",
+	"controls_view.what": "text", "controls_view.status": "text", "controls_view.source": "text",
 	"jobs_view.status": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
 	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
 }

@@ -246,6 +246,7 @@ func troubled(t *testing.T, look func(store string)) {
 		<-began
 		until(t, store, `SELECT 1 FROM units_view WHERE status = 'dispatching'`)
 		until(t, store, `SELECT 1 FROM units_view WHERE status = 'planned'`)
+		require.NoError(t, n.Engine().PauseSource(t.Context(), "mole", towline.Actor{Name: "ada", Reason: "it moves"}))
 		look(store)
 	})
 }
@@ -271,6 +272,24 @@ func TestTheQuestionsOfAnOperatorHaveAnswers(t *testing.T) {
 			require.NoError(t, err, "%s\n%s", out, q)
 			require.NotEmpty(t, out, q)
 		}
+	})
+}
+
+// X-3, X-4: the pauses of the document are on record, and end.
+func TestPausesOfTheDocument(t *testing.T) {
+	n := open(t, node.Config{Store: filepath.Join(t.TempDir(), "towline.db"), Syncs: []node.Sync{{
+		Name: "pages", Sources: []string{"wiki"}, Datasets: []towline.Dataset{{Name: "pages"}}, Provider: provider.Func(writes),
+	}}})
+	require.NoError(t, pauses(t.Context(), n.Engine()))
+	_, err := n.Engine().Plan(t.Context(), towline.RunSpec{Sync: "pages"})
+	require.ErrorIs(t, err, towline.ErrSourcePaused)
+	by := towline.Actor{Name: "ada"}
+	require.NoError(t, n.Engine().ResumeSource(t.Context(), "wiki", by))
+	require.NoError(t, n.Engine().ResumeEngine(t.Context(), by))
+	id := plan(t, n, towline.RunSpec{Sync: "pages"}).Run
+	while(t, n, func() {
+		_, err := n.Engine().Wait(t.Context(), id)
+		require.NoError(t, err)
 	})
 }
 

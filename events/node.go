@@ -25,6 +25,15 @@ type (
 		StoreMode StoreMode       `json:"store_mode"`
 		Config    json.RawMessage `json:"config,omitzero"`          // effective values, secrets masked
 		Behind    Span            `json:"clock_behind_us,omitzero"` // how far the wall clock lay before engine time; 0: within the bound (CLK-7)
+		Syncs     []Configured    `json:"syncs,omitzero"`           // what it is configured for (X-9); nil: not recorded
+	}
+
+	// Configured is a sync as a node knows it: what is not named here is held at that node (X-9).
+	Configured struct {
+		Sync     string   `json:"sync"`
+		Provider string   `json:"provider"`
+		Sources  []string `json:"sources,omitempty"`
+		Datasets []string `json:"datasets,omitempty"`
 	}
 
 	// NodeRecovered says that boot recovery has ended, and what it found (N-4).

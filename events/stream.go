@@ -73,7 +73,7 @@ func OccurrenceStream(schedule, civil string) StreamID {
 
 func EngineControlStream() StreamID { return StreamID{family: FamilyControl, text: "engine"} }
 func SourceControlStream(source string) StreamID {
-	return StreamID{family: FamilyControl, text: "source/" + source}
+	return StreamID{family: FamilyControl, text: controlOfSource + source}
 }
 func AppStream(topic string) StreamID { return StreamID{family: FamilyApp, text: topic} }
 
@@ -85,6 +85,18 @@ func (s StreamID) Run() (RunID, bool)   { return RunID(s.id), s.family == Family
 func (s StreamID) Unit() (UnitID, bool) { return UnitID(s.id), s.family == FamilyUnit }
 func (s StreamID) Job() (JobID, bool)   { return JobID(s.id), s.family == FamilyJob }
 func (s StreamID) Node() (NodeID, bool) { return NodeID(s.id), s.family == FamilyNode }
+
+// controlOfSource is what the text of a source's control stream begins with.
+const controlOfSource = "source/"
+
+// Control returns the source whose pause a stream holds, empty for the engine, and false for a stream of another family.
+func (s StreamID) Control() (source string, ok bool) {
+	source, _ = strings.CutPrefix(s.text, controlOfSource)
+	if s.text == "engine" {
+		source = ""
+	}
+	return source, s.family == FamilyControl
+}
 
 // Register returns the owner's 16 bytes and the kind, and false for a stream that is no register.
 func (s StreamID) Register() (owner [16]byte, k Kind, ok bool) {

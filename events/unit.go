@@ -101,6 +101,7 @@ type (
 		RateLimitFirstAt    Micros   `json:"rate_limit_first_at,omitzero"`
 		HandBacks           int      `json:"hand_backs,omitzero"`
 		CategoryRetries     int      `json:"category_retries,omitzero"` // of the declared category in Cause, this one included
+		Suspect             bool     `json:"suspect,omitzero"`          // it was at work when its process died, and this is its last retry (RW-8)
 		CooldownKey         string   `json:"cooldown_key,omitzero"`
 		CooldownUntil       Micros   `json:"cooldown_until,omitzero"`
 		Result              Result   `json:"result,omitzero"`

@@ -131,7 +131,8 @@ func (h *Handlers) failed(ctx context.Context, l towline.Lease, opener sink.Open
 		h.logger.Info("stopped in the middle, left to recovery", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt)
 		return nil
 	}
-	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error()}
+	after, account := provider.LimitOf(err)
+	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error(), After: after, Account: account}
 }
 
 func fenced(o sink.Opener) bool {

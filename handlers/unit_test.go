@@ -165,8 +165,6 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 		"a deadline of its own": {does: failing(fmt.Errorf("get: %w", context.DeadlineExceeded)), want: events.Timeout},
 		"what is not its to find": {does: failing(provider.Fail(events.WorkerLost, errors.New("x"))),
 			want: events.ProviderError},
-		"rate limit": {does: failing(provider.RateLimited(time.Second, errors.New("slow down"))),
-			want: events.RateLimit},
 		"panic":                   {does: panics, want: events.ProviderError},
 		"undeclared surface":      {does: put("elsewhere"), want: events.UndeclaredSurface},
 		"sink refuses to open":    {sink: "open", err: errPlanted, want: events.SinkError},
@@ -201,6 +199,54 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 				require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
 			})
 		})
+	}
+}
+
+// RL-1, U-9: what a provider says of a rate limit reaches the decision: how long, and whose it is, also through wrapping. It
+// is no failure, and the unit goes on when the time has come.
+func TestARateLimitOfAProviderDefersItsUnit(t *testing.T) {
+	named := &provider.Error{Category: events.RateLimit, After: 7 * time.Second, Account: "ada", Err: errors.New("slow down")}
+	for name, tt := range map[string]struct {
+		err  error
+		wait time.Duration
+		key  string
+	}{
+		"it says how long":    {provider.RateLimited(7*time.Second, errors.New("slow down")), 7 * time.Second, "p/north"},
+		"it does not":         {provider.RateLimited(0, errors.New("slow down")), time.Minute, "p/north"},
+		"by its category":     {provider.Fail(provider.RateLimit, errors.New("slow down")), time.Minute, "p/north"},
+		"it names an account": {fmt.Errorf("page 7: %w", named), 7 * time.Second, "p/ada"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, options{workers: 1}, func(t *testing.T, s *shop) {
+				s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+					return provider.Result{}, tt.err
+				}
+				id, messages := s.dispatched(1)
+				before := s.head()
+				require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+				u := s.unit(id)
+				require.Equal(t, events.UnitIsRetrying, u.Status)
+				require.Contains(t, u.ErrorText, "slow down")
+				for _, e := range s.events(before) {
+					if r, ok := e.Event.(events.UnitRetryScheduled); ok {
+						require.Equal(t, tt.key, r.CooldownKey)
+						require.Equal(t, e.At.Add(events.SpanOf(tt.wait)), r.AvailableAt)
+					}
+				}
+			})
+		})
+	}
+}
+
+// RL-1: only a rate limit asks to wait, whatever else an error carries.
+func TestOnlyARateLimitAsksToWait(t *testing.T) {
+	for _, err := range []error{
+		nil, errors.New("429"), provider.Fail(events.Network, errors.New("x")),
+		&provider.Error{Category: events.Network, After: time.Hour, Account: "ada", Err: errors.New("x")},
+	} {
+		after, account := provider.LimitOf(err)
+		require.Zero(t, after)
+		require.Empty(t, account)
 	}
 }
 

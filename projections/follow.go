@@ -114,6 +114,8 @@ func Ended(s decider.State) bool {
 		return s.Exists() && !s.Open()
 	case decider.Register:
 		return false // an idle register is armed again and again while its run is open
+	case decider.Control:
+		return false
 	case decider.Job:
 		return s.ClosedAt != 0
 	case decider.Node:

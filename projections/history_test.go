@@ -51,6 +51,7 @@ type history struct {
 	leases  []towline.Lease
 	tokens  []events.Token
 	starts  byte
+	lacks   int // what this life is not configured for
 }
 
 var start = time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
@@ -81,6 +82,48 @@ func syncs() []towline.Sync {
 	}
 }
 
+// configured are the syncs of this life: all of them, or all but one thing (X-9).
+func (h *history) configured() []towline.Sync {
+	all := syncs()
+	switch h.lacks {
+	case 1:
+		all[0].Sources = []string{"north"}
+	case 2:
+		all[0].Datasets = all[0].Datasets[:2] // no reference units
+	case 3:
+		all = slices.Delete(all, 1, 2)
+	case 4:
+		all[2].Provider = "another"
+	}
+	return all
+}
+
+// missing says the same of a unit.
+func (h *history) missing(sync, provider, source, dataset string) string {
+	for _, s := range h.configured() {
+		if s.Name == sync && s.Provider == provider && slices.Contains(s.Sources, source) &&
+			slices.ContainsFunc(s.Datasets, func(d towline.Dataset) bool { return d.Name == dataset }) {
+			return ""
+		}
+	}
+	switch h.lacks {
+	case 1:
+		return `source "south"`
+	case 2:
+		return `dataset "ref"`
+	case 3:
+		return `sync "calendar"`
+	}
+	return `provider "linear"`
+}
+
+// hotKnobs are those of the engine.
+func (h *history) hotKnobs() projections.HotKnobs {
+	k := hotKnobs()
+	k.Missing = h.missing
+	return k
+}
+
 func newHistory(tb tester, dir string, d draw) *history {
 	tb.Helper()
 	h := &history{tb: tb, draw: d, path: filepath.Join(dir, "towline.db"), now: start}
@@ -97,7 +140,7 @@ func (h *history) open() {
 	require.NoError(h.tb, err)
 	h.starts++
 	h.e, err = towline.Open(context.Background(), h.file, towline.Config{
-		Syncs: syncs(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
+		Syncs: h.configured(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
 		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BreakerFailures: 2, BreakerOpen: time.Second,
 			DrainRate: 1000, BackfillChunk: 24 * time.Hour, BackfillChunkWorkItem: 24 * time.Hour, MaxDeliveries: 2,
 			PostSyncRedriveAfter: time.Minute},
@@ -162,9 +205,30 @@ var steps = []struct {
 		if spec.Sync == "nothing" {
 			spec.Mode, spec.Since, spec.Before = "", time.Time{}, time.Time{}
 		}
+		if spec.Sync == "linear" && h.lacks == 4 {
+			return // its units would belong to a provider that no other life has
+		}
 		_, err := h.e.Plan(context.Background(), spec)
-		if !errors.Is(err, towline.ErrKeyReused) {
+		if !errors.Is(err, towline.ErrKeyReused) && !errors.Is(err, towline.ErrNotFound) && !errors.Is(err, towline.ErrSourcePaused) {
 			require.NoError(h.tb, err)
+		}
+	}},
+	{"hold", 2, func(h *history) {
+		ctx, by := context.Background(), towline.Actor{Name: "ada", Reason: fmt.Sprint("reason ", h.draw("reason", 3))}
+		source := []string{"north", "south", "team"}[h.draw("source", 3)]
+		switch h.draw("hold", 12) {
+		case 0:
+			require.NoError(h.tb, h.e.PauseEngine(ctx, by))
+		case 1, 2, 3, 4:
+			require.NoError(h.tb, h.e.ResumeEngine(ctx, by))
+		case 5, 6:
+			if err := h.e.PauseSource(ctx, source, by); !errors.Is(err, towline.ErrNotFound) {
+				require.NoError(h.tb, err)
+			}
+		default:
+			if err := h.e.ResumeSource(ctx, source, by); !errors.Is(err, towline.ErrNotFound) {
+				require.NoError(h.tb, err)
+			}
 		}
 	}},
 	{"relay", 8, func(h *history) { require.NoError(h.tb, h.relay.Step(context.Background()).Err()) }},
@@ -284,6 +348,7 @@ func (h *history) operate() {
 
 func (h *history) restart() {
 	h.waiting = nil
+	h.lacks = max(0, h.draw("lacks", 9)-4)
 	h.open()
 }
 
@@ -347,6 +412,11 @@ func (h *history) settle(l towline.Lease) {
 		err = h.e.Fail(ctx, l, events.Auth, "password=hunter2")
 	case 2:
 		err = h.e.Release(ctx, l, "stopping")
+	case 4:
+		err = h.e.Settle(ctx, l, towline.Failed{
+			Category: events.RateLimit, Text: "slow down", After: []time.Duration{0, time.Second, time.Second, 6 * time.Second, 20 * time.Second, 20 * time.Second, 3 * time.Hour}[h.draw("after", 7)],
+			Account: []string{"", "", "shared"}[h.draw("account", 3)],
+		})
 	case 3:
 		err = h.e.Complete(ctx, l, events.Result{State: []byte(`{ "seen": "<1>" }`), Detail: []byte(`[1, 2]`)})
 	default:

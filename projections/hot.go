@@ -24,7 +24,14 @@ type Hot struct {
 	ended   []*hotRun                // by a transaction that may still be rolled back
 	units   map[events.UnitID]*hotUnit
 	buckets map[events.Bucket]*hotBucket
-	flight  flight // all dispatching and running units
+	flight  flight        // all dispatching and running units
+	settled events.Micros // up to when flight and cooldowns are
+
+	controls  map[string]decider.Control // by source; empty: the engine
+	gates     map[account]*gate
+	cooldowns map[string]*cooldown  // by key
+	thaw      events.Micros         // earliest end of those in force; 0: none is
+	atWork    map[*hotUnit]struct{} // crash suspects that run, or are dispatching and not stale (RW-8)
 
 	watermarks map[place]events.Micros
 	left       map[place]bool // where the last success has left a state
@@ -40,6 +47,8 @@ type HotKnobs struct {
 	StaleAfter events.Span // dispatch.stale
 	CapEngine  int
 	CapBucket  func(events.Bucket) int
+	// Missing says what of a unit this node is not configured for, by name; empty: nothing. nil: never anything.
+	Missing func(sync, provider, source, dataset string) string
 }
 
 type place struct{ source, dataset string }
@@ -47,6 +56,7 @@ type place struct{ source, dataset string }
 // hotRun is an open run.
 type hotRun struct {
 	id       events.RunID
+	sync     string
 	cap      int
 	lease    events.Span
 	mode     events.DeliveryMode
@@ -60,6 +70,7 @@ type hotRun struct {
 	firstWork int
 
 	sources map[string]*hotSource
+	lanes   map[laneKey]*lane
 	offers  []*offer // one per bucket, in the order in which they came
 
 	busy    []*hotUnit // dispatching and running, in no order
@@ -72,8 +83,7 @@ type hotRun struct {
 type hotUnit struct {
 	live
 	run   *hotRun
-	from  *hotSource
-	offer *offer
+	lane  *lane
 	dead  bool  // in flight, but takes no slot: stale, or its lease has ended
 	due   bool  // retrying, and its time has come
 	stamp int32 // of its newest entry in the flight's heap
@@ -84,6 +94,7 @@ type hotBucket struct {
 	name     events.Bucket
 	inFlight int // slots in use: live ones only
 	offered  int // units of all runs that could be dispatched if there were room
+	suspects int // the same, of crash suspects
 }
 
 // live is what the hot view keeps of a folded unit.
@@ -91,7 +102,9 @@ type live struct {
 	id              events.UnitID
 	run             events.RunID
 	ordinal         int
+	provider        string
 	source          string
+	dataset         string
 	reference       bool
 	bucket          events.Bucket
 	status          events.UnitStatus
@@ -105,15 +118,16 @@ type live struct {
 	leaseExpires    events.Micros
 	leaseEnds       events.Micros
 	leaseNode       events.NodeID
+	suspect         bool
 }
 
 func liveOf(u decider.Unit) live {
 	return live{
-		id: u.ID, run: u.Plan.Run, ordinal: u.Plan.Ordinal, source: u.Plan.Source,
-		reference: u.Plan.Tier == events.TierReference, bucket: u.Bucket(), status: u.Status, attempt: u.Attempt,
+		id: u.ID, run: u.Plan.Run, ordinal: u.Plan.Ordinal, provider: u.Plan.Provider, source: u.Plan.Source,
+		dataset: u.Plan.Dataset, reference: u.Plan.Tier == events.TierReference, bucket: u.Bucket(), status: u.Status, attempt: u.Attempt,
 		availableAt: u.AvailableAt, dispatches: u.AttemptDispatches, firstDispatched: u.FirstDispatchedAt,
 		lastDispatched: u.LastDispatchedAt, wakeup: u.Wakeup, claimedAt: u.ClaimedAt, leaseExpires: u.Lease.ExpiresAt,
-		leaseEnds: u.Lease.EndsAt, leaseNode: u.Lease.Node,
+		leaseEnds: u.Lease.EndsAt, leaseNode: u.Lease.Node, suspect: u.Suspect,
 	}
 }
 
@@ -125,6 +139,7 @@ func (l live) inFlight() bool {
 type change struct {
 	event         events.Envelope
 	before, after decider.State
+	cooled        *cooled // nil: it reported no rate limit
 }
 
 // NewHot is the hot view of an empty log.
@@ -132,7 +147,8 @@ func NewHot(k HotKnobs) *Hot {
 	return &Hot{
 		knobs: k, epoch: 1, runs: map[events.RunID]*hotRun{}, units: map[events.UnitID]*hotUnit{},
 		buckets: map[events.Bucket]*hotBucket{}, watermarks: map[place]events.Micros{}, left: map[place]bool{},
-		alive: map[events.NodeID]events.StoreMode{},
+		alive: map[events.NodeID]events.StoreMode{}, controls: map[string]decider.Control{}, gates: map[account]*gate{},
+		cooldowns: map[string]*cooldown{}, atWork: map[*hotUnit]struct{}{},
 	}
 }
 
@@ -144,7 +160,7 @@ func (h *Hot) Epoch() int { return h.epoch }
 
 // Apply folds one event. before and after are the folded state of its stream.
 func (h *Hot) Apply(e events.Envelope, before, after decider.State) {
-	h.undo = append(h.undo, change{e, before, after})
+	h.undo = append(h.undo, change{event: e, before: before, after: after})
 	h.position = e.Position
 	switch b := before.(type) {
 	case decider.Unit:
@@ -153,6 +169,8 @@ func (h *Hot) Apply(e events.Envelope, before, after decider.State) {
 		h.run(b, after.(decider.Run))
 	case decider.Register:
 		h.register(after.(decider.Register))
+	case decider.Control:
+		h.control(after.(decider.Control), after.(decider.Control).Source)
 	}
 	h.fact(e)
 }
@@ -186,6 +204,9 @@ func (h *Hot) Rollback(mark int) bool {
 	for i := len(h.undo) - 1; i >= mark; i-- {
 		c := h.undo[i]
 		h.position = c.event.Position - 1
+		if c.cooled != nil {
+			h.uncool(c.cooled)
+		}
 		switch b := c.before.(type) {
 		case decider.Unit:
 			h.unit(c.after.(decider.Unit), b)
@@ -193,6 +214,8 @@ func (h *Hot) Rollback(mark int) bool {
 			h.run(c.after.(decider.Run), b)
 		case decider.Register:
 			h.register(b)
+		case decider.Control:
+			h.control(b, c.after.(decider.Control).Source)
 		default:
 			if _, isNode := c.before.(decider.Node); isNode {
 				return false
@@ -212,6 +235,11 @@ func (h *Hot) fact(env events.Envelope) {
 	switch e := env.Event.(type) {
 	case events.UnitSucceeded:
 		h.succeeded(env, e)
+	case events.UnitRetryScheduled:
+		if newest := &h.undo[len(h.undo)-1]; e.CooldownKey != "" {
+			plan := newest.after.(decider.Unit).Plan
+			newest.cooled = h.cool(plan.Provider, plan.Source, e.CooldownKey, e.CooldownUntil)
+		}
 	case events.NodeStarted:
 		for id, mode := range h.alive { // no order: each is judged alone
 			if e.StoreMode == events.StoreExclusive || mode == events.StoreExclusive {
@@ -268,21 +296,25 @@ func (h *Hot) run(before, after decider.Run) {
 
 // openRun enters a run: a new one, or one whose end is rolled back, with all that it had.
 func (h *Hot) openRun(run decider.Run) {
-	r := newHotRun(run.ID, run.Plan.TotalUnits, run.Plan.Policy)
+	r := newHotRun(run.ID, run.Plan.Sync, run.Plan.TotalUnits, run.Plan.Policy)
 	for i, e := range h.ended {
 		if e.id == run.ID {
 			r = e
 			h.ended = slices.Delete(h.ended, i, i+1)
+			for _, l := range r.lanes { // no order: each is counted alone
+				l.gate.lanes[l] = struct{}{}
+				l.refresh()
+			}
 			break
 		}
 	}
 	h.enter(r)
 }
 
-func newHotRun(id events.RunID, total int, p events.Policy) *hotRun {
+func newHotRun(id events.RunID, sync string, total int, p events.Policy) *hotRun {
 	return &hotRun{
-		id: id, cap: p.RunCap, lease: p.Lease, mode: p.PostSync, counts: events.Counts{Total: total},
-		sources: map[string]*hotSource{},
+		id: id, sync: sync, cap: p.RunCap, lease: p.Lease, mode: p.PostSync, counts: events.Counts{Total: total},
+		sources: map[string]*hotSource{}, lanes: map[laneKey]*lane{},
 	}
 }
 
@@ -301,6 +333,9 @@ func (h *Hot) endRun(id events.RunID) {
 	delete(h.runs, id)
 	if i, found := slices.BinarySearchFunc(h.order, id, byRunID); found {
 		h.order = slices.Delete(h.order, i, i+1)
+	}
+	for _, l := range r.lanes { // no order: nothing waits in any of them
+		delete(l.gate.lanes, l)
 	}
 	h.ended = append(h.ended, r)
 }
@@ -347,14 +382,14 @@ func (h *Hot) bucket(name events.Bucket) *hotBucket {
 func (h *Hot) add(run *hotRun, l live) {
 	u, ok := h.units[l.id]
 	if !ok {
-		u = &hotUnit{run: run, from: run.source(l.source), offer: run.offerIn(h.bucket(l.bucket))}
+		u = &hotUnit{run: run, lane: h.laneOf(run, l)}
 		h.units[l.id] = u
 		run.enlist(u, l)
 	}
 	l = u.effective(l)
 	u.live = l
 	if l.reference && l.status != events.UnitHasSucceeded {
-		u.from.block(1)
+		u.lane.from.block(1)
 	}
 	if l.status.Terminal() {
 		count(&run.counts, l.status, 1)
@@ -363,13 +398,16 @@ func (h *Hot) add(run *hotRun, l live) {
 	run.open++
 	switch {
 	case l.status == events.UnitIsPlanned:
-		u.wait(1)
+		u.lane.add(&u.lane.waiting.planned, 1)
 		run.rewind(u)
 	case l.status == events.UnitIsRetrying:
 		run.retries = append(run.retries, u)
 		h.await(u)
 	case l.inFlight():
 		run.busy = append(run.busy, u)
+		if u.suspect {
+			h.atWork[u] = struct{}{}
+		}
 		h.slots(u, 1)
 		h.judge(u)
 	}
@@ -378,7 +416,7 @@ func (h *Hot) add(run *hotRun, l live) {
 // remove takes a unit out of everything that its state l had entered it in.
 func (h *Hot) remove(run *hotRun, u *hotUnit, l live) {
 	if l.reference && l.status != events.UnitHasSucceeded {
-		u.from.block(-1)
+		u.lane.from.block(-1)
 	}
 	if l.status.Terminal() {
 		count(&run.counts, l.status, -1)
@@ -387,7 +425,7 @@ func (h *Hot) remove(run *hotRun, u *hotUnit, l live) {
 	run.open--
 	switch {
 	case l.status == events.UnitIsPlanned:
-		u.wait(-1)
+		u.lane.add(&u.lane.waiting.planned, -1)
 	case l.status == events.UnitIsRetrying:
 		run.retries = without(run.retries, u)
 		h.endWait(u)
@@ -463,7 +501,7 @@ func (r *hotRun) plannedUnits() iter.Seq[*hotUnit] {
 				*t.first++
 			}
 			for _, u := range t.units[*t.first:] {
-				if u.status != events.UnitIsPlanned || t.work && !u.from.open() {
+				if u.status != events.UnitIsPlanned || t.work && !u.lane.from.open() || !u.lane.open() {
 					continue
 				}
 				if !yield(u) {

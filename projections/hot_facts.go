@@ -74,7 +74,10 @@ func (h *Hot) WaitingFor(run events.RunID, source string) []events.UnitID {
 // Room is what the three caps leave for a run at now (B-1, B-2).
 func (h *Hot) Room(run events.RunID, now events.Micros) decider.Room {
 	h.settle(now)
-	room := decider.Room{Engine: h.knobs.CapEngine - h.flight.live, Bucket: h.bucketRoom}
+	room := decider.Room{Engine: h.knobs.CapEngine - h.flight.live, Bucket: h.bucketRoom, Suspects: 1}
+	if !h.suspectMayGo() {
+		room.Suspects = 0
+	}
 	if r, ok := h.runs[run]; ok {
 		room.Run = r.cap - r.inFlight
 	}
@@ -91,23 +94,26 @@ func (h *Hot) bucketRoom(name events.Bucket) int {
 // free is how many slots of a bucket are not in use.
 func (h *Hot) free(b *hotBucket) int { return h.knobs.CapBucket(b.name) - b.inFlight }
 
-// Waiting is what a run has to offer for dispatch at now (HD-3).
+// suspectMayGo: one crash suspect at a time (RW-8).
+func (h *Hot) suspectMayGo() bool { return len(h.atWork) == 0 }
+
+// Waiting is what a run has to offer for dispatch at now (HD-3), without what is held.
 func (h *Hot) Waiting(run events.RunID, now events.Micros) decider.Waiting {
 	h.settle(now)
 	r, ok := h.runs[run]
-	if !ok {
+	if !ok || h.enginePaused() {
 		return decider.Waiting{Planned: func(func(decider.Candidate) bool) {}}
 	}
 	w := decider.Waiting{Planned: candidates(r.plannedUnits())}
 	for _, u := range r.busy {
-		if u.dead && u.status == events.UnitIsDispatching {
+		if u.dead && u.status == events.UnitIsDispatching && u.lane.open() {
 			c := u.candidate()
 			c.MessageGone = h.messageGone(u)
 			w.Stale = append(w.Stale, c)
 		}
 	}
 	for _, u := range r.retries {
-		if u.due {
+		if u.due && u.lane.open() {
 			w.Retries = append(w.Retries, u.candidate())
 		}
 	}
@@ -127,28 +133,49 @@ func candidates(units iter.Seq[*hotUnit]) iter.Seq[decider.Candidate] {
 func (u *hotUnit) candidate() decider.Candidate {
 	return decider.Candidate{
 		Unit: u.id, Ordinal: u.ordinal, Bucket: u.bucket, AvailableAt: u.availableAt, Dispatches: u.dispatches,
-		FirstDispatchedAt: u.firstDispatched,
+		FirstDispatchedAt: u.firstDispatched, Suspect: u.suspect,
 	}
 }
 
-// NextRetry is the earliest available_at that lies ahead of now in a run; zero: none.
-func (h *Hot) NextRetry(run events.RunID, now events.Micros) events.Micros {
-	next := events.Micros(0)
-	if r, ok := h.runs[run]; ok {
-		for _, u := range r.retries {
-			if u.availableAt > now {
-				next = events.Earliest(next, u.availableAt)
+// Later is the time ahead of now for which units of a run wait, if nothing else holds them: that of a retry, or the end
+// of a cooldown (HD-6, RL-5).
+func (h *Hot) Later(run events.RunID, now events.Micros) decider.Later {
+	h.settle(now)
+	later := decider.Later{}
+	r, ok := h.runs[run]
+	if !ok || h.enginePaused() {
+		return later
+	}
+	soonest := func(at events.Micros, cause events.ArmCause) {
+		if at != 0 && (later.At == 0 || at < later.At) {
+			later = decider.Later{At: at, Cause: cause}
+		}
+	}
+	if h.thaw != 0 { // some cooldown is in force
+		for _, l := range r.lanes { // no order: the earliest is one of them
+			if !l.held() && l.reachable().any() {
+				soonest(l.gate.coolUntil(), events.ArmCooldown)
 			}
 		}
 	}
-	return next
+	for _, u := range r.retries {
+		cool := u.lane.gate.coolUntil()
+		switch {
+		case u.availableAt <= now || u.lane.held():
+		case cool > u.availableAt:
+			soonest(cool, events.ArmCooldown)
+		default:
+			soonest(u.availableAt, events.ArmDeferred)
+		}
+	}
+	return later
 }
 
 // OldestWithRoom is the oldest open run of which a free slot lets a unit in (B-6). Its cost grows with the open runs and
 // their buckets, never with their units.
 func (h *Hot) OldestWithRoom(now events.Micros) (events.RunID, bool) {
 	h.settle(now)
-	if !h.anybodyFits() {
+	if h.enginePaused() || !h.anybodyFits() {
 		return events.RunID{}, false
 	}
 	for _, r := range h.order {
@@ -163,7 +190,7 @@ func (h *Hot) OldestWithRoom(now events.Micros) (events.RunID, bool) {
 func (h *Hot) Fits(run events.RunID, now events.Micros) bool {
 	h.settle(now)
 	r, ok := h.runs[run]
-	return ok && h.fits(r)
+	return ok && !h.enginePaused() && h.fits(r)
 }
 
 // anybodyFits is a cheap look before the runs are walked: in the usual state every bucket in which something is on offer
@@ -173,7 +200,7 @@ func (h *Hot) anybodyFits() bool {
 		return false
 	}
 	for _, b := range h.buckets { // no order: any will do
-		if b.offered > 0 && h.free(b) > 0 {
+		if (b.offered > 0 || b.suspects > 0 && h.suspectMayGo()) && h.free(b) > 0 {
 			return true
 		}
 	}
@@ -184,7 +211,9 @@ func (h *Hot) fits(r *hotRun) bool {
 	if r.inFlight >= r.cap || h.flight.live >= h.knobs.CapEngine {
 		return false
 	}
-	return slices.ContainsFunc(r.offers, func(o *offer) bool { return o.units() > 0 && h.free(o.bucket) > 0 })
+	return slices.ContainsFunc(r.offers, func(o *offer) bool {
+		return (o.units() > 0 || o.suspects > 0 && h.suspectMayGo()) && h.free(o.bucket) > 0
+	})
 }
 
 // Announced lists the units that wakeup n of run_sync_unit expands to, by ordinal: still dispatching, and announced
@@ -223,9 +252,9 @@ func (h *Hot) Owing(run decider.Run, n int, now events.Micros) decider.Owing {
 	}
 	h.settle(now)
 	o.Announced = len(h.Announced(run.ID, n))
-	o.Dispatchable = r.offersAny() // whether or not there is room
+	o.Dispatchable = r.offersAny() && !h.enginePaused() // whether or not there is room
 	o.UnitLost = slices.ContainsFunc(r.busy, func(u *hotUnit) bool {
-		return u.status == events.UnitIsDispatching && h.messageGone(u)
+		return u.status == events.UnitIsDispatching && h.messageGone(u) && u.lane.open() && !h.enginePaused()
 	})
 	return o
 }

@@ -74,8 +74,12 @@ func (f *flight) push(d deadline) {
 }
 
 // settle lets go of the slots of all units that are stale or whose lease has ended at now, and offers the retries that
-// are due.
+// are due, or whose cooldown is over.
 func (h *Hot) settle(now events.Micros) {
+	h.settled = max(h.settled, now)
+	if h.thaw != 0 && h.thaw <= h.settled {
+		h.thawed()
+	}
 	for len(h.flight.heap) > 0 && h.flight.heap[0].at <= now {
 		switch d := heap.Pop(&h.flight.heap).(deadline); {
 		case d.stamp != d.unit.stamp:
@@ -94,7 +98,8 @@ func (h *Hot) kill(u *hotUnit) {
 	u.dead = true
 	h.slots(u, -1)
 	if u.status == events.UnitIsDispatching {
-		u.offer.add(&u.offer.stale, 1)
+		u.lane.add(u.counter(&u.lane.waiting.stale), 1)
+		delete(h.atWork, u)
 	}
 }
 
@@ -104,15 +109,16 @@ func (h *Hot) land(u *hotUnit, was events.UnitStatus) {
 	case !u.dead:
 		h.slots(u, -1)
 	case was == events.UnitIsDispatching:
-		u.offer.add(&u.offer.stale, -1)
+		u.lane.add(u.counter(&u.lane.waiting.stale), -1)
 	}
+	delete(h.atWork, u)
 	u.dead = false
 	u.stamp++ // its entry in the heap is void
 }
 
 func (h *Hot) slots(u *hotUnit, n int) {
 	u.run.inFlight += n
-	u.offer.bucket.inFlight += n
+	u.lane.offer.bucket.inFlight += n
 	h.flight.live += n
 }
 
@@ -126,13 +132,13 @@ func (h *Hot) await(u *hotUnit) {
 func (h *Hot) fallDue(u *hotUnit) {
 	u.due = true
 	h.flight.waiting--
-	u.offer.add(&u.offer.due, 1)
+	u.lane.add(u.counter(&u.lane.waiting.due), 1)
 }
 
 // endWait takes out a unit that is retrying no more.
 func (h *Hot) endWait(u *hotUnit) {
 	if u.due {
-		u.offer.add(&u.offer.due, -1)
+		u.lane.add(u.counter(&u.lane.waiting.due), -1)
 	} else {
 		h.flight.waiting--
 	}

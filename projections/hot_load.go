@@ -25,6 +25,12 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	if h.clock, err = readClock(tx); err != nil {
 		return nil, err
 	}
+	if err := h.loadControls(tx); err != nil {
+		return nil, err
+	}
+	if err := h.loadCooldowns(tx); err != nil {
+		return nil, err
+	}
 	if err := h.loadRuns(tx); err != nil {
 		return nil, err
 	}
@@ -63,18 +69,18 @@ func (h *Hot) loadPlaces(tx store.ReadTx) error {
 func (h *Hot) loadRuns(tx store.ReadTx) error {
 	err := tx.Query(func(r store.Row) error {
 		var id []byte
-		var policy string
+		var sync, policy string
 		var total int
-		if err := r.Scan(&id, &total, &policy); err != nil {
+		if err := r.Scan(&id, &sync, &total, &policy); err != nil {
 			return err
 		}
 		var p events.Policy
 		if err := json.Unmarshal([]byte(policy), &p); err != nil {
 			return fmt.Errorf("decode policy: %w", err)
 		}
-		h.enter(newHotRun(events.RunID(id), total, p))
+		h.enter(newHotRun(events.RunID(id), sync, total, p))
 		return nil
-	}, `SELECT r.run_id, r.total_units, r.policy FROM runs r WHERE r.completed_at IS NULL ORDER BY r.run_id`)
+	}, `SELECT r.run_id, r.sync, r.total_units, r.policy FROM runs r WHERE r.completed_at IS NULL ORDER BY r.run_id`)
 	if err != nil {
 		return fmt.Errorf("load open runs: %w", err)
 	}
@@ -116,17 +122,17 @@ func (h *Hot) loadUnits(tx store.ReadTx) error {
 	err := tx.Query(func(r store.Row) error {
 		var l live
 		var id, run, node []byte
-		var tier, cost, status, provider string
+		var tier, cost, status string
 		var available, first, last, claimed, expires, ends, graced *int64
-		err := r.Scan(&id, &run, &l.ordinal, &l.source, &provider, &tier, &cost, &status, &l.attempt, &available, &l.dispatches,
-			&first, &last, &l.wakeup, &claimed, &expires, &ends, &node, &graced)
+		err := r.Scan(&id, &run, &l.ordinal, &l.source, &l.provider, &l.dataset, &tier, &cost, &status, &l.attempt, &available, &l.dispatches,
+			&first, &last, &l.wakeup, &claimed, &expires, &ends, &node, &graced, &l.suspect)
 		if err != nil {
 			return err
 		}
 		l.id, l.run = events.UnitID(id), events.RunID(run)
 		copy(l.leaseNode[:], node)
 		l.reference = events.Tier(tier) == events.TierReference
-		l.bucket = events.NewBucket(provider, events.Cost(cost))
+		l.bucket = events.NewBucket(l.provider, events.Cost(cost))
 		l.status = events.UnitStatus(status)
 		l.availableAt, l.firstDispatched = events.Micros(derefInt(available)), events.Micros(derefInt(first))
 		l.lastDispatched, l.leaseExpires = events.Micros(derefInt(last)), events.Micros(derefInt(expires))
@@ -136,9 +142,9 @@ func (h *Hot) loadUnits(tx store.ReadTx) error {
 			h.units[l.id].grace = grace{l.attempt, decider.Grace{Until: events.Micros(*graced), Ends: l.leaseEnds}}
 		}
 		return nil
-	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
+	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.dataset, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
 		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.claimed_at,
-		u.lease_expires_at, u.lease_ends_at, u.lease_node, u.grace_until
+		u.lease_expires_at, u.lease_ends_at, u.lease_node, u.grace_until, u.suspect
 		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND r.completed_at IS NULL AND `+remembered+` ORDER BY u.run_id, u.ordinal`)
 	if err != nil {
 		return fmt.Errorf("load open units: %w", err)
@@ -183,15 +189,16 @@ func (h *Hot) Dump(now events.Micros) []string {
 			if s.blocking > 0 {
 				add("run %s blocked %q by %d", r.id, source, s.blocking)
 			}
-			for o, n := range s.waiting {
-				if n > 0 {
-					add("run %s waiting %q in %s %d", r.id, source, o.bucket.name, n)
-				}
+		}
+		for key, l := range r.lanes {
+			if l.waiting.any() {
+				add("run %s lane %+v waiting %+v offered %+v missing %q paused %v cooling %v", r.id, key, l.waiting, l.offered,
+					l.missing, l.gate.paused, l.gate.cooling)
 			}
 		}
 		for _, o := range r.offers {
-			if o.units() > 0 {
-				add("run %s offers in %s planned %d due %d stale %d", r.id, o.bucket.name, o.planned, o.due, o.stale)
+			if o.any() {
+				add("run %s offers in %s %+v", r.id, o.bucket.name, o.tally)
 			}
 		}
 		for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
@@ -203,8 +210,20 @@ func (h *Hot) Dump(now events.Micros) []string {
 		}
 	}
 	for name, b := range h.buckets {
-		if b.inFlight+b.offered > 0 {
-			add("bucket %s in flight %d offered %d", name, b.inFlight, b.offered)
+		if b.inFlight+b.offered+b.suspects > 0 {
+			add("bucket %s in flight %d offered %d suspects %d", name, b.inFlight, b.offered, b.suspects)
+		}
+	}
+	for u := range h.atWork {
+		add("suspect at work %s", u.id)
+	}
+	for source, c := range h.controls {
+		add("control of %q: %+v", source, c)
+	}
+	for key, c := range h.cooldowns {
+		add("cooldown of %q until %d", key, c.until)
+		for _, g := range c.gates {
+			add("cooldown of %q is that of %q %q", key, g.provider, g.source)
 		}
 	}
 	for p, at := range h.watermarks {

@@ -127,3 +127,52 @@ func TestTheClockOffersRetriesAndStaleUnits(t *testing.T) {
 	offered(1600, false)
 	offered(2600, true)
 }
+
+// RL-5, B-6: what holds a source takes its units off offer as a whole, and puts them on again; asking whether
+// there is room still looks at buckets, never at what waits behind a pause, a cooldown or a closed tier.
+func TestWhatIsHeldIsNotOnOffer(t *testing.T) {
+	const many = 300
+	w := newTelling(1000)
+	var tiers []events.Tier
+	for range many {
+		tiers = append(tiers, events.TierWorkItem)
+	}
+	run, units := w.run(1, "p", tiers...)
+	for n := range byte(5) {
+		w.run(2+n, "p", tiers...)
+	}
+	source, engine := events.SourceControlStream("s"), events.EngineControlStream()
+	offered := func(now events.Micros, want bool) {
+		t.Helper()
+		require.LessOrEqual(t, w.looks(func() {
+			_, ok := w.hot.OldestWithRoom(now)
+			require.Equal(t, want, ok)
+			require.Equal(t, want, w.hot.Fits(run, now))
+		}), 3)
+		require.Equal(t, want, w.hot.Owing(w.folds[events.RunStream(run)].(decider.Run), 0, now).Dispatchable)
+		n := 0
+		for range w.hot.Waiting(run, now).InOrder() {
+			n++
+		}
+		require.Equal(t, want, n > 0)
+		require.Empty(t, w.hot.Miscounted(now))
+	}
+	offered(1, true)
+	w.happens(source, events.SourcePaused{Actor: "ada"})
+	offered(1, false)
+	w.happens(engine, events.EnginePaused{Actor: "ada"})
+	w.happens(source, events.SourceResumed{Actor: "ada"})
+	offered(1, false)
+	w.happens(engine, events.EngineResumed{Actor: "ada"})
+	offered(1, true)
+
+	w.dispatched(units[0])
+	w.happens(events.UnitStream(units[0]), events.UnitClaimed{Attempt: 1, LeaseExpiresAt: 500, LeaseEndsAt: 500})
+	w.happens(events.UnitStream(units[0]), events.UnitRetryScheduled{
+		Attempt: 1, Cause: events.RateLimit, AvailableAt: 100, CooldownKey: "p/s", CooldownUntil: 100,
+	})
+	offered(99, false)
+	require.Equal(t, decider.Later{At: 100, Cause: events.ArmCooldown}, w.hot.Later(run, 99))
+	offered(100, true)
+	require.Zero(t, w.hot.Later(run, 100))
+}

@@ -23,6 +23,8 @@ func hotKnobs() projections.HotKnobs {
 // follower folds a log into a hot view of its own, transaction by transaction.
 type follower struct {
 	t       tester
+	h       *history
+	starts  byte // lives of it so far
 	hot     *projections.Hot
 	folds   map[events.StreamID]decider.State
 	at      events.Position
@@ -35,8 +37,15 @@ type change struct {
 	before, after decider.State
 }
 
-func newFollower(t tester) *follower {
-	return &follower{t: t, hot: projections.NewHot(hotKnobs()), folds: map[events.StreamID]decider.State{}}
+func newFollower(t tester, h *history) *follower {
+	return &follower{t: t, h: h, starts: h.starts, hot: projections.NewHot(h.hotKnobs()), folds: map[events.StreamID]decider.State{}}
+}
+
+// again folds everything anew.
+func (f *follower) again() {
+	f.hot = projections.NewHot(f.h.hotKnobs())
+	f.apply(f.changes)
+	f.hot.Forget()
 }
 
 // follow folds what is new.
@@ -44,6 +53,10 @@ func (f *follower) follow(r store.Reader, now events.Micros) {
 	f.t.Helper()
 	page, err := r.After(f.at, 100_000)
 	require.NoError(f.t, err)
+	if f.starts != f.h.starts { // another catalogue, perhaps
+		f.starts = f.h.starts
+		f.again()
+	}
 	for len(page) > 0 {
 		n := slices.IndexFunc(page, func(e events.Envelope) bool { return e.Tx != page[0].Tx })
 		if n < 0 {
@@ -79,8 +92,7 @@ func (f *follower) transaction(envs []events.Envelope, now events.Micros) {
 		require.Empty(f.t, f.hot.Miscounted(now))
 		f.apply(f.changes[first:])
 	} else {
-		f.hot = projections.NewHot(hotKnobs())
-		f.apply(f.changes)
+		f.again()
 	}
 	require.Equal(f.t, is, f.hot.Dump(now))
 	f.hot.Forget()
@@ -101,13 +113,13 @@ func TestTheHotViewEqualsTheTablesAtEveryStep(t *testing.T) {
 	check(t, 12, func(rt *rapid.T) {
 		h := newHistory(rt, t.TempDir(), func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(rt, label) })
 		defer h.close()
-		f := newFollower(rt)
+		f := newFollower(rt, h)
 		for range rapid.IntRange(20, 80).Draw(rt, "steps") {
 			h.step()
 			h.read(func(r store.Reader) {
 				now := h.e.Now()
 				f.follow(r, now)
-				loaded, err := projections.LoadHot(r, hotKnobs())
+				loaded, err := projections.LoadHot(r, h.hotKnobs())
 				require.NoError(rt, err)
 				require.Equal(rt, loaded.Dump(now), f.hot.Dump(now))
 			})
@@ -125,23 +137,25 @@ func TestTheScansOverlookNothing(t *testing.T) {
 		defer h.close()
 		for range rapid.IntRange(20, 60).Draw(rt, "steps") {
 			h.step()
-			h.read(func(r store.Reader) { scansAgree(rt, r, h.e.Now()) })
+			h.read(func(r store.Reader) { scansAgree(rt, h, r, h.e.Now()) })
 		}
 	})
 }
 
 // scansAgree compares the tables with the folds of the log, for every open run.
-func scansAgree(t tester, r store.Reader, now events.Micros) {
+func scansAgree(t tester, h *history, r store.Reader, now events.Micros) {
 	v := projections.NewView(r)
-	hot, err := projections.LoadHot(r, hotKnobs())
+	hot, err := projections.LoadHot(r, h.hotKnobs())
 	require.NoError(t, err)
 	d := decider.Redrive{Now: now, Countdown: events.SpanOf(time.Minute), RedriveAfter: events.SpanOf(time.Minute)}
+	holds, err := v.Holds(now, h.missing)
+	require.NoError(t, err)
 	open, err := v.OpenRuns(events.RunID{}, 1000)
 	require.NoError(t, err)
 	for _, run := range open {
 		state := fold[decider.Run](t, r, events.RunStream(run.Run))
 		owing := hot.Owing(state, 0, now)
-		read, _, err := v.Owing(run.Run, now, events.SpanOf(15*time.Minute))
+		read, _, err := v.Owing(run.Run, now, events.SpanOf(15*time.Minute), holds)
 		require.NoError(t, err)
 		require.Equal(t, owing.Dispatchable, read.Dispatchable, "run %s", run.Run)
 		require.Equal(t, owing.OpenUnits, read.OpenUnits, "run %s", run.Run)

@@ -29,6 +29,7 @@ type asked struct {
 	runs    []events.RunID
 	units   []events.UnitID
 	jobs    []events.JobID
+	nodes   []events.NodeID
 	streams []events.StreamID
 	pairs   [][2]string // source and dataset
 	head    events.Position
@@ -82,10 +83,11 @@ func questions(a asked) (out []question) {
 		})
 		add("RetriesOf", id, func(v projections.View) (any, error) { return v.RetriesOf(id, 50) })
 		add("Units", id, func(v projections.View) (any, error) { return v.Units(id, 1, 3) })
+		add("Unsucceeded", id, func(v projections.View) (any, error) { return v.Unsucceeded(id) })
 		add("Brought", id, func(v projections.View) (any, error) { return v.Brought(id) })
 		add("RegistersOf", id, func(v projections.View) (any, error) { return v.RegistersOf(id) })
 		add("Owing", id, func(v projections.View) (any, error) {
-			o, rows, err := v.Owing(id, middle, events.SpanOf(time.Minute))
+			o, rows, err := v.Owing(id, middle, events.SpanOf(time.Minute), projections.Holds{})
 			return several(err, o, rows)
 		})
 	}
@@ -123,6 +125,22 @@ func questions(a asked) (out []question) {
 			return several(err, job, run, fingerprint, found)
 		})
 	}
+	for _, n := range a.nodes {
+		add("LastConfigured", n, func(v projections.View) (any, error) {
+			syncs, known, err := v.LastConfigured(n)
+			return several(err, syncs, known)
+		})
+	}
+	all := projections.Wakeups{Kinds: events.Kinds[:]}
+	add("DueOf", nil, func(v projections.View) (any, error) { return v.DueOf(all, middle, projections.DueCursor{}, 50) })
+	add("NextDueOf", nil, func(v projections.View) (any, error) { return v.NextDueOf(all) })
+	add("CountDue", nil, func(v projections.View) (any, error) { return v.CountDue(all, middle) })
+	add("NextExpiry", nil, func(v projections.View) (any, error) { return v.NextExpiry() })
+	add("OpenBreakers", nil, func(v projections.View) (any, error) { return v.OpenBreakers() })
+	add("ClockBehind", nil, func(v projections.View) (any, error) { return v.ClockBehind() })
+	add("Paused", nil, func(v projections.View) (any, error) { return v.Paused() })
+	add("Cooldowns", nil, func(v projections.View) (any, error) { return v.Cooldowns(middle) })
+	add("Holds", nil, func(v projections.View) (any, error) { return v.Holds(middle, nil) })
 	add("Jobs", nil, func(v projections.View) (any, error) { return v.Jobs(events.JobID{}, 50) })
 	add("HeldRegisters", nil, func(v projections.View) (any, error) { return v.HeldRegisters(50) })
 	add("OpenRegisters", nil, func(v projections.View) (any, error) { return v.OpenRegisters(50) })
@@ -159,6 +177,9 @@ func (h *history) asked() (a asked) {
 			a.streams = append(a.streams, env.Stream)
 		}
 		switch e := env.Event.(type) {
+		case events.NodeStarted:
+			id, _ := env.Stream.Node()
+			a.nodes = append(a.nodes, id)
 		case events.RunPlanned:
 			id, _ := env.Stream.Run()
 			a.runs, a.jobs = append(a.runs, id), append(a.jobs, e.Job)

@@ -65,7 +65,12 @@ var hot = []struct {
 	{"unannounced", func(r *recorder) error { return second(projections.NewView(r).Unannounced(events.RunID{}, 1)) }},
 	{"held", func(r *recorder) error { return second(projections.NewView(r).Held()) }},
 	{"owing", func(r *recorder) error {
-		_, _, err := projections.NewView(r).Owing(events.RunID{}, now, 1)
+		_, _, err := projections.NewView(r).Owing(events.RunID{}, now, 1, projections.Holds{})
+		return err
+	}},
+	{"holds", func(r *recorder) error { return second(projections.NewView(r).Holds(now, nil)) }},
+	{"last_configured", func(r *recorder) error {
+		_, _, err := projections.NewView(r).LastConfigured(events.NodeID{1})
 		return err
 	}},
 	{"clock", func(r *recorder) error { return second(projections.NewView(r).ClockBehind()) }},
@@ -129,14 +134,15 @@ func aRun(r *recorder) (id events.RunID) {
 	return runs[0].Run
 }
 
-// bounded are the indexes that hold open things only, so that walking one does not grow with history; the two tables
-// are as long as the catalogue.
+// bounded are the indexes that hold open things only, so that walking one does not grow with history; the tables are as
+// long as the catalogue.
 var bounded = []string{
 	"USING COVERING INDEX runs_open", "USING INDEX runs_open", "USING INDEX runs_post",
 	"USING COVERING INDEX runs_post", "USING INDEX runs_effects", "USING COVERING INDEX runs_effects", "USING INDEX units_lease",
 	"USING INDEX outbox_due", "USING COVERING INDEX outbox_due", "USING INDEX outbox_claims", "USING INDEX outbox_held",
 	"USING COVERING INDEX outbox_held",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
+	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources",
 	"SCAN projection", "SCAN clock", "SCAN CONSTANT ROW",
 }
 

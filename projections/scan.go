@@ -207,19 +207,23 @@ func (v View) Held() (n int, err error) {
 }
 
 // Owing is what an open run owes, from the tables alone: the reader's answer, which the deciding transaction asks again
-// of the hot view. rows is how many units it read, for the scan budget.
-func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span) (o decider.Owing, rows int, err error) {
+// of the hot view. What is held is not owed (X-3, X-4, X-9, RL-5). rows is how many units it read, for the scan budget.
+func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span, holds Holds) (o decider.Owing, rows int, err error) {
 	o.RunOpen = true
 	messages, err := v.messages(run)
+	if err != nil {
+		return o, 0, err
+	}
+	sync, err := v.syncOf(run)
 	if err != nil {
 		return o, 0, err
 	}
 	planned := map[string]bool{} // sources of planned work items
 	blocked := map[string]bool{} // sources with a reference unit that has not succeeded
 	err = v.tx.Query(func(r store.Row) error {
-		var source, tier, status string
+		var provider, source, dataset, tier, status string
 		var due, wakeup int
-		if err := r.Scan(&source, &tier, &status, &due, &wakeup); err != nil {
+		if err := r.Scan(&provider, &source, &dataset, &tier, &status, &due, &wakeup); err != nil {
 			return err
 		}
 		rows++
@@ -230,6 +234,9 @@ func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span)
 		if reference && s != events.UnitHasSucceeded {
 			blocked[source] = true
 		}
+		if s.Terminal() || holds.hold(sync, provider, source, dataset) {
+			return nil
+		}
 		lost := s == events.UnitIsDispatching && messages.gone(wakeup)
 		o.UnitLost = o.UnitLost || lost
 		switch {
@@ -239,7 +246,7 @@ func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span)
 			planned[source] = true
 		}
 		return nil
-	}, `SELECT u.source, u.tier, u.status,
+	}, `SELECT u.provider, u.source, u.dataset, u.tier, u.status,
 		  u.status = 'retrying' AND u.available_at <= $2 OR u.status = 'dispatching' AND u.last_dispatched_at <= $3, u.wakeup
 		FROM units u WHERE u.run_id = $1`, run[:], int64(now), int64(now.Add(-staleAfter)))
 	if err != nil {

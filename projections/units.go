@@ -55,6 +55,7 @@ CREATE TABLE units (
   rate_limit_deferrals  INTEGER NOT NULL DEFAULT 0,
   rate_limit_first_at   INTEGER,
   hand_backs            INTEGER NOT NULL DEFAULT 0,
+  suspect               INTEGER NOT NULL DEFAULT 0,
   error_category        TEXT,
   error_text            TEXT,
   settled_by            TEXT,
@@ -78,9 +79,9 @@ CREATE TABLE units (
   ` + timeText("first_dispatched_at") + ` AS first_dispatched_at, ` + timeText("last_dispatched_at") + ` AS last_dispatched_at,
   ` + timeText("claimed_at") + ` AS claimed_at, ` + timeText("lease_expires_at") + ` AS lease_expires_at,
   ` + ulidText("lease_node") + ` AS lease_node, worker, ` + timeText("grace_until") + ` AS grace_until,
-  ` + timeText("available_at") + ` AS available_at,
-  expired_lease_retries, rate_limit_deferrals, hand_backs, error_category, error_text, settled_by, reason, late_results,
-  result, duration / 1000 AS duration_ms, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("settled_at") + ` AS settled_at
+  ` + timeText("available_at") + ` AS available_at, expired_lease_retries, rate_limit_deferrals, hand_backs, suspect,
+  error_category, error_text, settled_by, reason, late_results, result, duration / 1000 AS duration_ms,
+  ` + timeText("planned_at") + ` AS planned_at, ` + timeText("settled_at") + ` AS settled_at
   FROM units`,
 	}
 }
@@ -117,7 +118,7 @@ func applyUnit(tx Writer, env events.Envelope, u decider.Unit) error {
 			return err
 		}
 		return tx.Exec(`UPDATE units SET status = 'succeeded', lease_expires_at = NULL, lease_ends_at = NULL, lease_node = NULL,
-			grace_until = NULL, worker = NULL, rate_limit_deferrals = 0, rate_limit_first_at = NULL, hand_backs = $2, error_category = NULL,
+			grace_until = NULL, worker = NULL, rate_limit_deferrals = 0, rate_limit_first_at = NULL, hand_backs = $2, suspect = 0, error_category = NULL,
 			error_text = NULL, settled_by = NULL, result = $3, duration = $4, settled_at = $5 WHERE unit_id = $1`,
 			blob(u.ID), u.HandBacks, result, duration(u.Duration), int64(u.SettledAt))
 	case events.UnitLeaseRenewed:
@@ -139,10 +140,10 @@ func settleUnit(tx Writer, u decider.Unit) error {
 	return tx.Exec(`UPDATE units SET status = $2, available_at = $3, lease_expires_at = NULL, lease_ends_at = NULL,
 		lease_node = NULL, grace_until = NULL, worker = NULL, expired_lease_retries = $4, rate_limit_deferrals = $5, rate_limit_first_at = $6,
 		hand_backs = $7, error_category = $8, error_text = $9, settled_by = $10, result = $11, duration = $12,
-		settled_at = $13, reason = $14 WHERE unit_id = $1`,
+		settled_at = $13, reason = $14, suspect = $15 WHERE unit_id = $1`,
 		blob(u.ID), string(u.Status), micros(u.AvailableAt), u.ExpiredLeaseRetries, u.RateLimitDeferrals,
 		micros(u.RateLimitFirstAt), u.HandBacks, text(u.Category), text(u.Text), text(u.By), result, duration(u.Duration),
-		micros(u.SettledAt), text(u.Cancelled))
+		micros(u.SettledAt), text(u.Cancelled), flag(u.Suspect))
 }
 
 func insertUnit(tx Writer, u decider.Unit) error {

@@ -79,7 +79,10 @@ func (u Unit) Scope() sink.Scope {
 type Error struct {
 	Category Category
 	After    time.Duration // of a rate limit; zero: the provider did not say
-	Err      error
+	// Account is whose rate limit it is, if several sources share one: a token's user or number, never the token. Empty: the
+	// source has a limit of its own. A source is known to share it from when it has reported it.
+	Account string
+	Err     error
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Category, e.Err) }
@@ -88,7 +91,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // Fail makes a typed failure.
 func Fail(c Category, err error) error { return &Error{Category: c, Err: err} }
 
-// RateLimited makes the failure of a provider that asks to wait. after zero: it did not say how long.
+// RateLimited makes the failure of a provider that asks to wait. after zero: it did not say how long. The unit is tried
+// again, within the budget of rate_limit.max_deferrals and rate_limit.max_wait (RL-2), and meanwhile no unit of the source
+// is dispatched (RL-5). Where sources share a limit, make an *Error with its Account.
 func RateLimited(after time.Duration, err error) error {
 	return &Error{Category: events.RateLimit, After: after, Err: err}
 }
@@ -139,4 +144,14 @@ type Lister interface {
 type Period struct {
 	Window      events.Window
 	Fingerprint string
+}
+
+// LimitOf is what an error says of a rate limit: how long to wait, zero if it does not say, and whose it is. Of any other
+// error it is zero.
+func LimitOf(err error) (after time.Duration, account string) {
+	var typed *Error
+	if !errors.As(err, &typed) || typed.Category != events.RateLimit {
+		return 0, ""
+	}
+	return typed.After, typed.Account
 }

@@ -74,6 +74,14 @@ func (r *Relay) materializeKind(ctx context.Context, k events.Kind, cursor *even
 func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID, b *budget) (owing []events.RunID, last events.RunID, more bool, err error) {
 	err = r.e.View(ctx, func(v projections.View) error {
 		owing, last, more = nil, after, true
+		holds, err := r.holds(v, k)
+		if err != nil {
+			return err
+		}
+		if holds.Everything() {
+			more = false // the engine is paused: no run owes a dispatch, however many there are
+			return nil
+		}
 		for !b.spent() && len(owing) < armsPerTransaction {
 			found, err := r.unwoken(v, k, last)
 			if err != nil {
@@ -84,7 +92,7 @@ func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID,
 				return nil
 			}
 			for _, u := range found {
-				owes, rows, err := r.owes(v, k, u)
+				owes, rows, err := r.owes(v, k, u, holds)
 				if err != nil {
 					return err
 				}
@@ -104,6 +112,14 @@ func (r *Relay) scanPage(ctx context.Context, k events.Kind, after events.RunID,
 	return owing, last, more, err
 }
 
+// holds is what keeps units from being dispatched: it is a matter of no other kind.
+func (r *Relay) holds(v projections.View, k events.Kind) (projections.Holds, error) {
+	if k != events.KindDispatch {
+		return projections.Holds{}, nil
+	}
+	return r.e.Holds(v)
+}
+
 // armsPerTransaction bounds how many registers one transaction arms.
 const armsPerTransaction = 100
 
@@ -115,11 +131,11 @@ func (r *Relay) unwoken(v projections.View, k events.Kind, after events.RunID) (
 	return v.Unwoken(k, now, r.redrive(now), after, page)
 }
 
-func (r *Relay) owes(v projections.View, k events.Kind, u projections.Unwoken) (owes bool, rows int, err error) {
+func (r *Relay) owes(v projections.View, k events.Kind, u projections.Unwoken, holds projections.Holds) (owes bool, rows int, err error) {
 	if k == events.KindPostSync {
 		return true, 0, nil // the scan's predicate is the whole of it
 	}
-	o, rows, err := v.Owing(u.Run, r.e.Now(), events.SpanOf(r.e.Knobs().Stale))
+	o, rows, err := v.Owing(u.Run, r.e.Now(), events.SpanOf(r.e.Knobs().Stale), holds)
 	return o.Owes(k) && (o.UnitLost || !u.IfLost), rows, err
 }
 

@@ -283,6 +283,7 @@ func (w *World) Settings() check.Settings {
 		CapBucket: k.CapBucket, CapBuckets: k.CapBuckets, CapEngine: k.CapEngine, Stale: events.SpanOf(k.Stale),
 		NeverStartedAfter: events.SpanOf(k.NeverStartedAfter), MaxAttempts: k.MaxAttempts,
 		BackoffBase: events.SpanOf(k.BackoffBase), BackoffCap: events.SpanOf(k.BackoffCap),
+		MaxDeferrals: k.RateLimitMaxDeferrals, MaxWait: events.SpanOf(k.RateLimitMaxWait),
 		IdempotencyTTL: events.SpanOf(k.IdempotencyTTL), MaxUnits: k.MaxUnits,
 	}
 }

@@ -1,0 +1,35 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// O-S7, O-10, K-2: of a fan-out one message may be refused for ever while of another nobody knows. It is parked for the
+// first, and its release says the second. A wakeup of one message has one outcome.
+func TestAFanOutMayBeParkedWithAnUnknownOutcome(t *testing.T) {
+	parked := func(k events.Kind) []Violation {
+		s := newScript(t)
+		s.start(1)
+		s.plan(1, policy(), s.work("a", "x"), s.work("b", "x"))
+		messages := 1
+		if k == events.KindUnit {
+			s.relay(1, events.KindDispatch, 1, 1)
+			s.dispatchUnits(1, 1, true, to(1, 1, 1, events.DispatchPlanned), to(2, 1, 1, events.DispatchPlanned))
+			messages = 2
+		}
+		token := s.take(1, k, 1, 1, messages)
+		s.tx(func() {
+			s.add(reg(1, k), events.OutboxReleased{
+				N: 1, Token: token, Cause: events.ReleasePublishUnknown, AvailableAt: s.now.Add(5 * second), Counted: true, MaybePublished: true,
+			})
+			s.add(reg(1, k), events.OutboxParked{N: 1, Cause: events.ParkPermanent, Attempts: 1})
+		})
+		return checkLog(s.render(), Options{}).Violations()
+	}
+	require.Empty(t, parked(events.KindUnit))
+	require.Len(t, parked(events.KindDispatch), 1)
+}
