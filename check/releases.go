@@ -99,7 +99,7 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 		c.wrong("I-2", e, "it parks wakeup %d of a register that is %s (O-S7)", ev.N, r.describe())
 	case ev.Cause == events.ParkOperator:
 		c.checkOperator(e, "", true, ev.Text)
-		if r.run != nil && r.run.Status.Terminal() {
+		if r.run != nil && r.Kind != events.KindPostSync && r.run.Status.Terminal() {
 			c.wrong("I-2", e, "wakeup %d is parked, and its run is %s: nothing is owed (O-15, O-21)", ev.N, r.run.Status)
 		}
 	case ev.Cause != events.ParkAttempts && ev.Cause != events.ParkPermanent:

@@ -23,8 +23,10 @@ func (c ParkWakeup) decide(s State) ([]events.Event, *Rejection) {
 	switch {
 	case DeliveryOf(c.Kind, c.Mode).Order == events.MarkFirst:
 		return nil, conflict(c, "it is published at most once, so nothing could publish it again")
-	case r.Status != RegisterPending || r.Current != c.N:
+	case r.Status != RegisterPending:
 		return nil, conflict(c, "it is "+r.describe()+", not pending")
+	case r.Current != c.N:
+		return nil, conflict(c, "another wakeup has taken its place")
 	case c.Over:
 		return nil, conflict(c, "its run has ended: nothing will be published")
 	}
