@@ -231,7 +231,7 @@ func TestACancelBeforeFinalizeWins(t *testing.T) {
 
 // L-2, P-4: a run of a thousand units is cancelled in one transaction, also by a process that has just started.
 func TestAThousandUnitsAreCancelledInOneTransaction(t *testing.T) {
-	const units = 1000
+	units := enginetest.Fewer(1000)
 	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{})}})
 	p := w.started(days("north", units))
 	w.crash()
