@@ -291,3 +291,26 @@ func TestTwoOperatorsAtOnce(t *testing.T) {
 		require.Equal(t, events.RunSucceeded, w.run(p.Run).Status)
 	}
 }
+
+// O-15, O-18, O-21, K-8: a post_sync in exactly_once mode may be parked and redriven behind the end of its run: its effect
+// is still owed, so it waits in sight.
+func TestAnExactlyOncePostSyncIsParkedAndRedriven(t *testing.T) {
+	s := tracker()
+	s.PostSync.Mode = towline.ExactlyOnce
+	w := newWorkshop(t, s)
+	p := w.started(towline.RunSpec{Sync: "tracker", Datasets: []string{"words"}})
+	for _, u := range w.units(p.Run) {
+		w.complete(w.claim(u.Unit))
+	}
+	w.finalize(p.Run)
+	key := towline.RegisterKey{Owner: p.Run, Kind: events.KindPostSync}
+	require.NoError(t, w.e.Park(context.Background(), key, ada))
+	w.broker.take()
+	w.advance(time.Hour)
+	require.Equal(t, 1, w.held())
+	require.Empty(t, w.broker.take(), "neither published nor materialized")
+	require.NoError(t, w.e.Redrive(context.Background(), key, ada))
+	w.deliver(nil)
+	require.Len(t, w.posts, 2, "one for each target")
+	require.Contains(t, w.posts[0].id, ".post_sync.2.")
+}

@@ -17,6 +17,7 @@ var scenarios = []struct {
 	{"exactly once", exactlyOnce},
 	{"operator", operator},
 	{"parked for ever", parkedForEver},
+	{"parked post_sync", parkedPost},
 	{"around", around},
 	{"clock", clock},
 	{"retries", retries},
@@ -352,6 +353,15 @@ func parkedForEver(s *script) {
 		s.add(events.RunStream(runID(1)), events.RunCancelled{Actor: "me", Reason: "never", Counts: events.Counts{Total: 1, Cancelled: 1}})
 		s.add(events.JobStream(jobID(1)), events.JobClosed{Status: events.RunIsCancelled, Counts: events.Counts{Total: 1, Cancelled: 1}})
 	})
+}
+
+// parkedPost: a post_sync that is owed behind the end of its run is parked, and redriven.
+func parkedPost(s *script) {
+	s.start(1)
+	s.succeeded(1, events.ExactlyOnce, "report")
+	s.act(reg(1, events.KindPostSync), events.OutboxParked{N: 1, Cause: events.ParkOperator, Text: "not now"})
+	s.act(reg(1, events.KindPostSync), events.OutboxArmed{N: 2, AvailableAt: s.now, Cause: events.ArmRedriven})
+	s.relay(1, events.KindPostSync, 2, 1)
 }
 
 // around: messages, schedules, idempotency keys, a purge, a restore.
