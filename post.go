@@ -58,9 +58,13 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string)
 		if err != nil {
 			return err
 		}
-		n, err := tx.sentPost(run)
+		g, err := tx.Register(run, events.KindPostSync)
 		if err != nil {
 			return err
+		}
+		n := g.Closed
+		if r.ExactlyOnce() {
+			n = g.Claimed // its message is faster than its mark (HP-1)
 		}
 		id := decider.TargetMessageID(run, n, target)
 		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: id, Sent: n > 0})
@@ -84,20 +88,6 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string)
 		return err
 	})
 	return p, taken, err
-}
-
-// sentPost is the number of the newest post_sync wakeup that was sent; 0: none was. In exactly_once mode it may have been
-// claimed only: its message is faster than its mark (HP-1).
-func (t *Tx) sentPost(run events.RunID) (int, error) {
-	r, err := t.Run(run)
-	if err != nil {
-		return 0, err
-	}
-	g, err := t.Register(run, events.KindPostSync)
-	if r.ExactlyOnce() {
-		return g.Claimed, err
-	}
-	return g.Closed, err
 }
 
 // Target is the configured target of a sync. One that is not configured has no action.
@@ -127,14 +117,19 @@ func (e *Engine) FailPost(ctx context.Context, p Post, c events.Category, text s
 	})
 }
 
-// endPost records the end under the id that the log knows. It outlives ctx (L-11).
+// endPost records the end, in exactly_once mode under the id of the newest wakeup, which may have been taken since. It
+// outlives ctx (L-11).
 func (e *Engine) endPost(ctx context.Context, p Post, command func(id string, sent bool) decider.Command) error {
 	return e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) error {
-		n, err := tx.sentPost(p.Run)
-		if err != nil {
-			return err
+		id, sent := p.MessageID, false
+		if p.Mode == events.ExactlyOnce {
+			g, err := tx.Register(p.Run, events.KindPostSync)
+			if err != nil {
+				return err
+			}
+			id, sent = decider.TargetMessageID(p.Run, g.Claimed, p.Target.Name), g.Claimed > 0
 		}
-		results, err := tx.Execute(command(decider.TargetMessageID(p.Run, n, p.Target.Name), n > 0))
+		results, err := tx.Execute(command(id, sent))
 		if err == nil && results[0].Rejection != nil {
 			e.tally.unexpectedPosts.Add(1)
 		}

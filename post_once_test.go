@@ -213,12 +213,14 @@ func TestTheModeIsThatOfThePlan(t *testing.T) {
 // caller has made up.
 func TestAnUnexpectedWordOnAnEffectIsCounted(t *testing.T) {
 	w, run := followed(t, towline.Knobs{})
-	forged := towline.Post{Run: run, Target: towline.Target{Name: "nobody"}, MessageID: strings.Repeat("x", 1000)}
+	forged := towline.Post{Run: run, Target: towline.Target{Name: "mail"}, MessageID: strings.Repeat("x", 1000)}
 	w.unchanged(func() {
+		require.NoError(t, w.e.CompletePost(t.Context(), forged, ""), "its mode is another")
+		forged.Mode, forged.Target.Name = towline.ExactlyOnce, "nobody"
 		require.NoError(t, w.e.CompletePost(t.Context(), forged, ""))
 		require.NoError(t, w.e.FailPost(t.Context(), towline.Post{Run: events.RunID{1}}, events.HandlerFailed, ""))
 	})
-	require.EqualValues(t, 2, w.e.Tally().UnexpectedPosts)
+	require.EqualValues(t, 3, w.e.Tally().UnexpectedPosts)
 	forged.Target.Name = "mail"
 	require.NoError(t, w.e.CompletePost(t.Context(), forged, ""))
 	posts := w.run(run).PostSync.Posts

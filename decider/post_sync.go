@@ -41,12 +41,17 @@ func (r Run) expects(command, target string, sent bool) *Rejection {
 	return &Rejection{Command: command, Reason: "unexpected: its run has not ended, its wakeup was not sent, or its target is none of the run's", Err: ErrInvalid}
 }
 
+// expectsEnd is the same of an end. In at_most_once mode PostSyncStarted says that it was sent.
+func (r Run) expectsEnd(command, target string, sent bool) *Rejection {
+	return r.expects(command, target, sent || !r.ExactlyOnce())
+}
+
 // CompletePost says that the effect of a target is done. It is recorded once for a generation and target.
 type CompletePost struct {
 	Run       events.RunID
 	Target    string
 	MessageID string
-	Sent      bool // as in StartPost
+	Sent      bool // of exactly_once: its register holds an OutboxClaimed
 	Result    string
 }
 
@@ -56,7 +61,7 @@ func (CompletePost) Fresh() bool               { return false }
 
 func (c CompletePost) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Run)
-	if rejection := r.expects(c.Name(), c.Target, c.Sent); rejection != nil {
+	if rejection := r.expectsEnd(c.Name(), c.Target, c.Sent); rejection != nil {
 		return nil, rejection
 	}
 	if !r.mayEnd(c.Target) {
@@ -84,7 +89,7 @@ type FailPost struct {
 	Run       events.RunID
 	Target    string
 	MessageID string
-	Sent      bool // as in StartPost
+	Sent      bool // as in CompletePost
 	Category  events.Category
 	Text      string
 }
@@ -95,7 +100,7 @@ func (FailPost) Fresh() bool               { return false }
 
 func (c FailPost) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Run)
-	if rejection := r.expects(c.Name(), c.Target, c.Sent); rejection != nil {
+	if rejection := r.expectsEnd(c.Name(), c.Target, c.Sent); rejection != nil {
 		return nil, rejection
 	}
 	if p, _ := r.Post(c.Target); !r.mayEnd(c.Target) || p.Status == PostFailed && p.MessageID == c.MessageID {

@@ -49,9 +49,9 @@ func (h *Handlers) notDone(ctx context.Context, p towline.Post, err error) error
 	if err := h.record(func() error { return h.e.FailPost(ctx, p, category, text) }); err != nil {
 		return err
 	}
-	if category == events.Configuration || h.intake.Err() != nil {
+	if stopping := h.intake.Err() != nil; stopping || category == events.Configuration {
 		h.logger.Error("post_sync failed", "run", p.Run, "target", p.Target.Name, "error", text)
-		return nil
+		return nil //nolint:nilerr // it is on record, and no redelivery helps
 	}
 	return fmt.Errorf("post_sync of run %s, target %q: %s", p.Run, p.Target.Name, text)
 }

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -121,10 +120,6 @@ func (v View) UnwokenPosts(d decider.Redrive, after events.RunID, limit int) ([]
 // HeldEffects lists runs whose effects wait for a person: each target that has not completed has failed as often as the run
 // allows (REC-10). Oldest first, at most limit of them behind a run.
 func (v View) HeldEffects(after events.RunID, limit int) ([]SyncRun, error) {
-	runs, err := v.runs(`SELECT `+runColumns+` FROM `+runTables+` WHERE r.effects = 'held' AND r.run_id > $1
+	return v.runs(`SELECT `+runColumns+` FROM `+runTables+` WHERE r.effects = 'held' AND r.run_id > $1
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
-	if err != nil {
-		return nil, fmt.Errorf("held effects: %w", err)
-	}
-	return runs, nil
 }

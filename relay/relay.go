@@ -46,7 +46,7 @@ type Report struct {
 	ExpiredFailed, ExpiredRetried, ExpiredExhausted               int
 	Materialized                                                  map[events.Kind]int
 	Claimed, Dispatched, Dropped, Released, Parked, Unknown, Shed int
-	Held                                                          int // registers that wait for a person: parked or unresolved (REC-12)
+	Held                                                          int // what waits for a person: parked and unresolved registers (REC-12), held effects (REC-10)
 	Suspended                                                     int // due wakeups that wait for a transport that fails (O-16); counted by a pass
 	ScanTruncated                                                 bool
 	NextDue                                                       events.Micros // earliest time ahead at which something comes due; 0: none is known

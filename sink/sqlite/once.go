@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/towline-dev/towline/sink"
 )
 
 // once is the once-ledger of the file (K-6). Its name keeps it from scripts, as those of the other tables of the sink. No
@@ -12,6 +14,8 @@ const once = `CREATE TABLE IF NOT EXISTS _towline_once (
 	key TEXT PRIMARY KEY CHECK (key <> ''),
 	at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) -- UTC, for people
 ) STRICT, WITHOUT ROWID`
+
+var _ sink.OnceScripter = (*Destination)(nil)
 
 // ScriptOnce is Script, but for a script that has committed under the key before: that is not run again, and first is
 // false. The key is entered in the transaction of the script.
