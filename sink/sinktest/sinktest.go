@@ -400,7 +400,7 @@ func many(b bench) {
 				if err != nil {
 					return err
 				}
-				defer w.Abort()
+				defer func() { _ = w.Abort() }()
 				for k := range each {
 					if err := w.Put(context.Background(), surface, fmt.Sprint(k), value{1}); err != nil {
 						return err
