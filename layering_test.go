@@ -92,8 +92,16 @@ var layers = map[string]layer{
 		uses: []string{"events", "decider", "check", "store", "projections"}, third: []string{ulidModule, simpleLRU},
 	},
 	"sink": {
-		why:  "a port: interfaces only, known by provider and never the reverse",
+		why:  "a port: interfaces, and the fence for tables of one's own, which knows database/sql and no driver",
 		uses: []string{"events"},
+	},
+	"sink/jsonl": {
+		why:  "one destination behind the port; files need no library",
+		uses: []string{"events", "sink"},
+	},
+	"sink/sinktest": {
+		why: "the laws that every fenced sink passes", kit: true,
+		uses: []string{"events", "sink"},
 	},
 	"sink/sqlite": {
 		why:  "one destination behind the port, with its driver",

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/sink/sqlite"
 )
@@ -38,18 +36,6 @@ func TestAnotherStoreIsRefused(t *testing.T) {
 	require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
 }
 
-// HU-5: of two stores that race for one scope the first commit stays, and the other attempt learns it in its transaction.
-func TestTwoStoresCannotBothCommit(t *testing.T) {
-	d := file(t)
-	one, two := open(t, d, from("one", scope(1, day))), open(t, d, from("two", scope(7, day)))
-	put(t, one, 1, "a")
-	put(t, two, 2, "a", "b")
-	require.NoError(t, one.Commit(context.Background()))
-	require.ErrorIs(t, two.Commit(context.Background()), sink.ErrForeign)
-	require.False(t, two.Committed())
-	require.Equal(t, []string{"harbour|a|2024-03-01|1"}, query(t, d, readings))
-}
-
 // HU-5: a store that takes over overwrites what another one left, whatever its fence, and is then the one store of the scope.
 func TestTakeOver(t *testing.T) {
 	d := file(t)
@@ -75,17 +61,6 @@ func TestTakeOver(t *testing.T) {
 	commit(t, d, from("fresh", scope(4, day)), 3, "a") // the option may go
 	_, err = heir.Open(context.Background(), scope(5, day))
 	require.ErrorContains(t, err, "TakeOver needs a scope that names its store")
-}
-
-// HU-5: an attempt that was refused leaves the fence of the other store as it was, also when this store takes over.
-func TestATakeOverThatFailsTakesNothing(t *testing.T) {
-	d := file(t, sqlite.TakeOver())
-	commit(t, d, from("lost", scope(900, day)), 1, "a")
-	require.NoError(t, d.Script(context.Background(), `CREATE TRIGGER no BEFORE INSERT ON readings BEGIN SELECT RAISE(ABORT, 'no'); END`))
-	w := open(t, d, from("fresh", scope(3, day)))
-	put(t, w, 2, "b")
-	require.ErrorContains(t, w.Commit(context.Background()), "no")
-	require.Equal(t, []string{"2024-03-01|00000001.0000000000000900|lost"}, query(t, d, fences))
 }
 
 // HU-5: the state of a dataset has one store, also where somebody has removed the fences of its windows.
@@ -207,37 +182,4 @@ func TestTablesOfTheSinkThatVanishComeBack(t *testing.T) {
 	_, err = d.Open(context.Background(), scope(2, day))
 	require.ErrorContains(t, err, "no such table: _towline_fence")
 	commit(t, d, scope(2, day), 2, "a")
-}
-
-// HU-5: another store is refused at every window of a dataset that a store has written, for a snapshot replaces them all
-// and windows may be cut another way; with TakeOver the dataset is its own from the first commit on.
-func TestAnotherStoreIsRefusedAtEveryWindow(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	attempt := func(d *sqlite.Destination, store string, w events.Window) error {
-		s := sink.Scope{Source: "s", Dataset: "d", Window: w, Attempt: 1, Fence: events.NewFence(1, 9), Surfaces: []string{"d"}, Store: store}
-		a, err := d.Open(context.Background(), s)
-		if err != nil {
-			return err
-		}
-		defer a.Abort()
-		if err := a.Put(context.Background(), "d", store, map[string]int{"n": 1}); err != nil {
-			return err
-		}
-		return a.Commit(context.Background())
-	}
-	month := events.NewWindow(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC))
-	first := events.NewWindow(month.From, month.From.AddDate(0, 0, 1))
-	d := sqlite.File(path)
-	require.NoError(t, attempt(d, "first", month))
-	for _, w := range []events.Window{{To: month.To}, first, month} {
-		require.ErrorIs(t, attempt(d, "second", w), sink.ErrForeign)
-	}
-	require.NoError(t, d.Close())
-	d = sqlite.File(path, sqlite.TakeOver())
-	require.NoError(t, attempt(d, "second", events.Window{To: month.To}))
-	require.NoError(t, d.Close())
-	d = sqlite.File(path)
-	require.NoError(t, attempt(d, "second", month))
-	require.ErrorIs(t, attempt(d, "first", month), sink.ErrForeign)
-	require.NoError(t, d.Close())
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/sink/sqlite"
 )
@@ -49,95 +48,6 @@ func TestACommitShowsEverythingAtOnce(t *testing.T) {
 		query(t, d, `SELECT source, dataset, state FROM _towline_state`))
 }
 
-// HU-5: an attempt that was overtaken commits nothing, and learns it.
-func TestAnOlderAttemptIsRefused(t *testing.T) {
-	d := file(t)
-	late := open(t, d, scope(1, day))
-	put(t, late, 1, "a", "zombie")
-	late.State(json.RawMessage(`"old"`))
-	commit(t, d, scope(2, day), 2, "a")
-
-	require.ErrorIs(t, late.Commit(context.Background()), sink.ErrFenced)
-
-	require.False(t, late.Committed())
-	require.NoError(t, late.Abort())
-	require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
-	require.Empty(t, query(t, d, `SELECT * FROM _towline_state`))
-	_, err := d.Open(context.Background(), scope(1, day))
-	require.ErrorIs(t, err, sink.ErrFenced)
-}
-
-// HU-5: the fence orders attempts of different runs, and of different lives of the store.
-func TestAnOlderRunIsRefused(t *testing.T) {
-	d := file(t)
-	newer := scope(9, day)
-	newer.Run, newer.Attempt = id[events.RunID](8), 1
-	commit(t, d, newer, 9, "a")
-	older := scope(3, day) // the third attempt of an older run: more attempts, lower fence
-	older.Attempt = 3
-	_, err := d.Open(context.Background(), older)
-	require.ErrorIs(t, err, sink.ErrFenced)
-
-	restored := scope(1, day)
-	restored.Fence = events.NewFence(2, 1) // a restore raised the epoch, positions start again
-	commit(t, d, restored, 1, "b")
-	_, err = d.Open(context.Background(), newer)
-	require.ErrorIs(t, err, sink.ErrFenced)
-	require.Equal(t, []string{"harbour|b|2024-03-01|1"}, query(t, d, readings))
-}
-
-// HU-5: other windows, datasets and sources have fences of their own.
-func TestAFenceGuardsOneScopeOnly(t *testing.T) {
-	d := file(t)
-	commit(t, d, scope(9, day), 9, "a")
-	commit(t, d, scope(1, nextDay), 1, "b")
-	ridge := scope(1, day)
-	ridge.Source = "ridge"
-	commit(t, d, ridge, 1, "a")
-	require.Equal(t, []string{"harbour|a|2024-03-01|9", "harbour|b|2024-03-02|1", "ridge|a|2024-03-01|1"}, query(t, d, readings))
-}
-
-// HU-5, W6: an attempt whose result was lost commits a second time, and nothing doubles.
-func TestAnEqualFenceIsIdempotent(t *testing.T) {
-	d := file(t)
-	commit(t, d, scope(1, day), 1, "a", "b")
-	w := open(t, d, scope(1, day))
-	put(t, w, 1, "a", "b")
-	require.NoError(t, w.Commit(context.Background()))
-	require.NoError(t, w.Commit(context.Background()), "a second call does nothing")
-	require.NoError(t, w.Abort())
-	require.Equal(t, []string{"harbour|a|2024-03-01|1", "harbour|b|2024-03-01|1"}, query(t, d, readings))
-}
-
-// I-29: a running zombie stops, it does not read on for nothing.
-func TestPutStopsAnOvertakenAttempt(t *testing.T) {
-	d := file(t)
-	late := open(t, d, scope(1, day))
-	more := func(n int) (err error) {
-		for i := 0; err == nil && i < n; i++ {
-			err = late.Put(context.Background(), "readings", fmt.Sprint(i), reading{1})
-		}
-		return err
-	}
-	require.NoError(t, more(15_000)) // it has looked once, and still is the newest
-	commit(t, d, scope(2, day), 2, "a")
-	require.ErrorIs(t, more(10_000), sink.ErrFenced)
-}
-
-// W-8, HU-5: replacing a window removes what the source no longer has, in that window and source only.
-func TestReplaceWindowRemovesWhatIsGone(t *testing.T) {
-	d := file(t)
-	ridge := scope(1, day)
-	ridge.Source = "ridge"
-	commit(t, d, ridge, 1, "a", "b")
-	commit(t, d, scope(1, nextDay), 1, "c")
-	commit(t, d, scope(2, day), 1, "a", "b")
-	commit(t, d, scope(3, day), 2, "b", "d")
-	require.Equal(t, []string{
-		"harbour|b|2024-03-01|2", "harbour|c|2024-03-02|1", "harbour|d|2024-03-01|2", "ridge|a|2024-03-01|1", "ridge|b|2024-03-01|1",
-	}, query(t, d, readings))
-}
-
 // W-8: a window that has become empty becomes empty here, although nothing was put.
 func TestAnEmptyAttemptEmptiesTheWindow(t *testing.T) {
 	d := file(t)
@@ -159,15 +69,6 @@ func TestARowThatMovesWindowIsNotRemovedWithItsOldOne(t *testing.T) {
 	require.Equal(t, []string{"harbour|a|2024-03-01|4", "harbour|b|2024-03-01|4"}, query(t, d, readings))
 	commit(t, d, scope(5, nextDay), 5)
 	require.Equal(t, []string{"harbour|a|2024-03-01|4", "harbour|b|2024-03-01|4"}, query(t, d, readings))
-}
-
-// W-1: a unit without a window start reads all there is, and so replaces all there is of its source.
-func TestASnapshotReplacesTheSource(t *testing.T) {
-	d := file(t)
-	commit(t, d, scope(1, day), 1, "a")
-	commit(t, d, scope(2, snapshot), 2, "b", "c")
-	commit(t, d, scope(3, events.NewWindow(time.Time{}, nextDay.To)), 3, "c")
-	require.Equal(t, []string{"harbour|c|-|3"}, query(t, d, readings))
 }
 
 // HU-5: upsert keeps what an attempt did not put.
@@ -213,24 +114,6 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 	require.Empty(t, query(t, d, `SELECT name FROM sqlite_schema WHERE name = 'readings'`))
 	require.Empty(t, query(t, d, `SELECT * FROM _towline_fence`))
-}
-
-// HU-4: a context that ends refuses the call and harms neither the attempt's connection nor the file.
-func TestAnEndedContextPoisonsNothing(t *testing.T) {
-	d := file(t)
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err := d.Open(ended, scope(1, day))
-	require.ErrorIs(t, err, context.Canceled)
-	w := open(t, d, scope(1, day))
-	put(t, w, 1, "a")
-	require.ErrorIs(t, w.Put(ended, "readings", "b", reading{}), context.Canceled)
-	require.ErrorIs(t, w.Commit(ended), context.Canceled)
-	require.False(t, w.Committed())
-
-	put(t, w, 1, "c")
-	require.NoError(t, w.Commit(context.Background()))
-	require.Equal(t, []string{"harbour|a|2024-03-01|1", "harbour|c|2024-03-01|1"}, query(t, d, readings))
 }
 
 // L-10: staging holds no lock and no snapshot of the destination, however long the provider works.
@@ -283,39 +166,6 @@ func TestManyWritersShareOneFile(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"2000|40"}, query(t, d, `SELECT count(*), count(DISTINCT source) FROM readings`))
-}
-
-// HU-5: of two attempts at one scope that race to commit, the newer one stays, whatever the order.
-func TestRacingAttemptsLeaveTheNewer(t *testing.T) {
-	for range 20 {
-		d := file(t)
-		a, b := open(t, d, scope(1, day)), open(t, d, scope(2, day))
-		put(t, a, 1, "a", "only-old")
-		put(t, b, 2, "a")
-		var group sync.WaitGroup
-		var errOld, errNew error
-		group.Go(func() { errOld = a.Commit(context.Background()) })
-		group.Go(func() { errNew = b.Commit(context.Background()) })
-		group.Wait()
-		require.NoError(t, errNew)
-		if errOld != nil {
-			require.ErrorIs(t, errOld, sink.ErrFenced)
-		}
-		require.Equal(t, []string{"harbour|a|2024-03-01|2"}, query(t, d, readings))
-	}
-}
-
-// HU-5: the state of a dataset follows the newest attempt, not the slowest commit.
-func TestStateFollowsTheNewestAttempt(t *testing.T) {
-	d := file(t)
-	older, newer := open(t, d, scope(1, day)), open(t, d, scope(2, nextDay))
-	older.State(json.RawMessage(`"older"`))
-	newer.State(json.RawMessage(`"newer"`))
-	require.NoError(t, newer.Commit(context.Background()))
-	require.NoError(t, older.Commit(context.Background()))
-	require.Equal(t, []string{`"newer"`}, query(t, d, `SELECT state FROM _towline_state`))
-	commit(t, d, scope(3, day), 1, "a") // leaves no state, and so changes none
-	require.Equal(t, []string{`"newer"`}, query(t, d, `SELECT state FROM _towline_state`))
 }
 
 // HU-5: another program that holds the file delays a commit, for a bounded time and under the caller's context.

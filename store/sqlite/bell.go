@@ -2,8 +2,7 @@ package sqlite
 
 import "sync"
 
-// bell tells those who wait that something may be new: an event was committed by this process, or the consumer of a group
-// has ended. The zero bell is ready.
+// bell tells those who wait that something may be new. The zero bell is ready.
 type bell struct {
 	mu    sync.Mutex
 	heard chan struct{} // closed by the next ring; nil: nobody listens

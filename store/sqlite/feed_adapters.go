@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	feedPage = 100    // events that are read at once, and that come again after a kill at most
-	feedLook = 10_000 // events that are looked at for those of the chosen types, in one query
+	feedPage = 100   // events that are read at once, and that come again after a kill at most
+	feedLook = 2_000 // events that are looked at for those of the chosen types, in one query
 )
 
 // feedSchema is how an event is read from the log. The topic is read only: what is written to the log is decided.

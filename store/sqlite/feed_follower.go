@@ -44,10 +44,14 @@ func (s *Store) follow(ctx context.Context, group string, o feed.Options) (*foll
 // ready returns when this consumer has the group and an event lies behind its place.
 func (f *follower) ready(ctx context.Context) error {
 	for {
-		heard := f.store.bell.listen() // before the look: what comes between the two must be heard
+		bell := f.bell()
+		heard := bell.listen() // before the look: what comes between the two must be heard
 		ok, err := f.look(ctx)
 		if ok || err != nil {
 			return err
+		}
+		if bell != f.bell() {
+			continue // it has just got the group, and did not listen for events yet
 		}
 		again := time.NewTimer(f.options.Poll)
 		select {
@@ -60,6 +64,14 @@ func (f *follower) ready(ctx context.Context) error {
 			return cause(ctx)
 		}
 	}
+}
+
+// bell is what this consumer waits for. One that waits for its group does not hear each commit.
+func (f *follower) bell() *bell {
+	if f.lock == nil {
+		return &f.store.left
+	}
+	return &f.store.committed
 }
 
 func (f *follower) look(ctx context.Context) (bool, error) {
@@ -130,7 +142,7 @@ func (f *follower) leave() {
 	}
 	_ = f.lock.release() // the system takes it anyway
 	f.lock = nil
-	f.store.bell.ring()
+	f.store.left.ring()
 }
 
 // passedBy moves over a stretch of the log that holds none of the chosen types.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -77,6 +78,8 @@ func TestManyProcessesStartOnAFreshFile(t *testing.T) {
 	if testing.Short() {
 		rounds = 3
 	}
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	require.NoError(t, err)
 	for range rounds {
 		path := filepath.Join(t.TempDir(), "towline.db")
 		var all []*child
@@ -89,12 +92,10 @@ func TestManyProcessesStartOnAFreshFile(t *testing.T) {
 		}
 		s := open(t, path, Options{})
 		require.Len(t, readAll(t, s), processes)
-		var migrations, types int
-		require.NoError(t, s.DB().QueryRow(`SELECT count(*) FROM schema_migrations WHERE version_id > 0`).Scan(&migrations))
+		var applied, types int
+		require.NoError(t, s.DB().QueryRow(`SELECT count(*) FROM schema_migrations WHERE version_id > 0`).Scan(&applied))
 		require.NoError(t, s.DB().QueryRow(`SELECT count(*) FROM event_types`).Scan(&types))
-		files, err := migrationFiles()
-		require.NoError(t, err)
-		require.Equal(t, files, migrations)
+		require.Equal(t, len(files), applied, "each once")
 		require.Equal(t, len(events.Types()), types)
 		require.Equal(t, newestLevel, s.Level())
 		require.NoError(t, s.Close())
@@ -164,10 +165,4 @@ func TestATurnThatDoesNotEnd(t *testing.T) {
 	require.NoError(t, appendNext(s, 2))
 	stuck.close()
 	require.Len(t, readAll(t, s), 3)
-}
-
-// migrationFiles counts the migrations of this release.
-func migrationFiles() (int, error) {
-	files, err := migrations.ReadDir("migrations")
-	return len(files), err
 }

@@ -35,8 +35,10 @@ type Store struct {
 	pages   *pool // of Log
 	nodes   nodeNames
 	app     *sql.DB
-	bell    bell
-	feeds   subscriptions
+
+	feeds     subscriptions
+	committed bell // an event, by this process
+	left      bell // a group, by its consumer in this process
 
 	alive context.Context // ends with Close
 	end   context.CancelFunc
@@ -140,7 +142,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		clock: o.Now,
 		wal:   walBound{bytes: o.walBytes},
 		place: place{path: s.path, wal: d.journal == "wal"},
-		bell:  &s.bell,
+		bell:  &s.committed,
 	}
 	if o.Shared {
 		s.writer.turn = &turn{path: s.path, limit: time.Duration(o.busyTimeout) * time.Millisecond}
