@@ -13,6 +13,7 @@ type breaker struct {
 	only      string
 	open      bool
 	until     events.Micros
+	since     events.Position // it has been open
 	changed   events.Position // newest BreakerOpened or BreakerClosed
 	probes    int             // claims since the newest opening
 	recovery  *recovery       // nil: no outage has ended
@@ -49,8 +50,13 @@ func (c *Checker) breakerOpened(e events.Envelope, n *node, ev events.BreakerOpe
 	case b.open && b.probes == 0:
 		c.wrong("I-2", e, "the breaker of %s opens anew, and no probe was claimed since it opened (O-16)", ev.Transport)
 	}
+	since := e.Position
+	if b.open {
+		since = b.since
+	}
 	*b = breaker{
-		transport: ev.Transport, kinds: ev.Kinds, only: ev.Only, open: true, until: ev.Until, changed: e.Position, worked: b.worked,
+		transport: ev.Transport, kinds: ev.Kinds, only: ev.Only, open: true, until: ev.Until, since: since, changed: e.Position,
+		worked: b.worked,
 	}
 }
 
@@ -122,7 +128,7 @@ func (c *Checker) checkBreakerRelease(e events.Envelope, r *register, ev events.
 	switch {
 	case ev.Cause == events.ReleaseBreakerOpen && (b == nil || !b.open && b.changed < r.claimedAt):
 		c.wrong("I-2", e, "wakeup %d is released for an open breaker, and none was open (O-16)", ev.N)
-	case ev.Counted && ev.Transport != "" && b != nil && b.open && b.transport == ev.Transport && b.changed < r.claimedAt:
+	case ev.Counted && ev.Transport != "" && b != nil && b.open && b.transport == ev.Transport && b.since < r.claimedAt:
 		c.wrong("I-2", e, "the publish of wakeup %d burns an attempt while the breaker of %s is open (O-16)", ev.N, ev.Transport)
 	}
 }
@@ -146,8 +152,8 @@ func (c *Checker) endOfProbes() {
 			b.recovery.claims++
 		}
 	}
-	if len(c.tx.claimed) > 0 {
-		c.checkDrain()
+	if n := len(c.tx.claimed); n > 0 {
+		c.checkDrain(c.tx.claimed[n-1])
 	}
 }
 
@@ -167,7 +173,7 @@ func (c *Checker) checkProbe(b *breaker, r *register) {
 
 // checkDrain: until nothing of the backlog is left, claims keep to relay.drain_rate, in steps of a quarter of a second. A
 // transaction that claims less than a step found nothing more.
-func (c *Checker) checkDrain() {
+func (c *Checker) checkDrain(last *register) {
 	n := c.nodes[c.tx.node]
 	if n == nil {
 		return
@@ -180,7 +186,7 @@ func (c *Checker) checkDrain() {
 		step := max(rate/4, 1)
 		elapsed := c.tx.at.Sub(b.recovery.since)
 		if most := step + int(int64(elapsed)*int64(rate)/int64(events.Span(1e6))); b.recovery.claims > most {
-			c.report("I-2", c.tx.position, events.NodeStream(n.id), "%d wakeups of %s are claimed %s after its breaker closed, and relay.drain_rate is %d a second (O-16)",
+			c.report("I-2", last.claimedAt, last.stream, "%d wakeups of %s are claimed %s after its breaker closed, and relay.drain_rate is %d a second (O-16)",
 				b.recovery.claims, b.transport, elapsed, rate)
 			b.recovery = nil
 			continue

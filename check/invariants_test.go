@@ -408,7 +408,8 @@ func spare(scenario string, e *entry) bool {
 		return scenario == "outbox" && ev.N == 2 && ev.Cause == events.ArmCapped ||
 			scenario == "suspects" && ev.Cause == events.ArmCapped // a net that the settle makes superfluous
 	case events.OutboxDispatched: // the claim is not over where the log ends, and the next number waits
-		return (scenario == "restart" || scenario == "suspects") && ev.N == 2 && e.stream == reg(1, events.KindDispatch)
+		return (scenario == "restart" || scenario == "suspects") && ev.N == 2 && e.stream == reg(1, events.KindDispatch) ||
+			scenario == "outage" && e.stream == reg(4, events.KindDispatch)
 	case events.OutboxDropped: // the same
 		return scenario == "cooldown"
 	}

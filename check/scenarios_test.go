@@ -25,6 +25,7 @@ var scenarios = []struct {
 	{"suspects", suspects},
 	{"unconfigured", unconfigured},
 	{"cooldown", cooldown},
+	{"outage", outage},
 }
 
 // fullRun: three units of two sources, the second of which waits for the first; post_sync; a late result at the end.

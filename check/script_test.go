@@ -40,7 +40,7 @@ const (
 
 // settings are those of the nodes in these tests, as a node writes them down.
 const config = `{"cap.bucket": 8, "cap": {"engine": 64, "bucket.git/heavy": 2}, "dispatch.stale": "15m",
-	"dispatch": {"never_started_after": "24h"}, "relay.max_attempts": 3, "relay.backoff_base": "5s", "relay.backoff_cap": 300000000,
+	"dispatch": {"never_started_after": "24h"}, "relay.max_attempts": 3, "relay.drain_rate": 4, "relay.backoff_base": "5s", "relay.backoff_cap": 300000000,
 	"rate_limit.max_deferrals": 2, "rate_limit.max_wait": "2h", "post_sync.redrive_after": "15m", "api.idempotency_ttl": "7d", "plan.max_units": 1000,
 	"clock.step_bound": "30s"}`
 

@@ -138,7 +138,7 @@ func TestSettings(t *testing.T) {
 	got := base.with([]byte(config))
 	require.Equal(t, Settings{
 		CapBucket: 8, CapBuckets: map[events.Bucket]int{"git/heavy": 2}, CapEngine: 64,
-		Stale: 15 * minute, NeverStartedAfter: 24 * hour, MaxAttempts: 3, BackoffBase: 5 * second, BackoffCap: 300 * second,
+		Stale: 15 * minute, NeverStartedAfter: 24 * hour, MaxAttempts: 3, DrainRate: 4, BackoffBase: 5 * second, BackoffCap: 300 * second,
 		PostRedriveAfter: 15 * minute, MaxDeferrals: 2, MaxWait: 2 * hour, IdempotencyTTL: 7 * 24 * hour, MaxUnits: 1000,
 		StepBound: 30 * second,
 	}, got)

@@ -48,7 +48,7 @@ func endWaits(ctx context.Context, e *towline.Engine, by towline.Actor, arrived 
 func TestSteppingIn(t *testing.T) {
 	by := towline.Actor{Name: "ada", Reason: "a look at it"}
 	asked := make(chan struct{}, 1)
-	silent := moody{nil, func(transport.Notice) transport.Receipt {
+	silent := moody{nil, "silent", func(transport.Notice) transport.Receipt {
 		asked <- struct{}{}
 		return transport.Unknown(errMood)
 	}}

@@ -135,10 +135,11 @@ func sqliteShell(t *testing.T) string {
 // moody is the in-process bus in a bad mood: some messages do not get through.
 type moody struct {
 	*local.Bus
+	name string
 	says func(transport.Notice) transport.Receipt // the zero receipt: pass it on
 }
 
-func (moody) Name() string { return "moody" }
+func (m moody) Name() string { return m.name }
 
 func (m moody) Send(ctx context.Context, topic string, msg *message.Message) transport.Receipt {
 	n, err := transport.ParseNotice(msg)
@@ -190,8 +191,11 @@ func troubled(t *testing.T, look func(store string)) {
 
 	syncOf := map[events.RunID]string{} // complete before anything is published
 	bus := local.New(local.Options{})
-	mood := moody{bus, func(n transport.Notice) transport.Receipt {
+	var away atomic.Bool // what the dispatches go through
+	says := func(n transport.Notice) transport.Receipt {
 		switch {
+		case n.Kind == events.KindDispatch && away.Load():
+			return transport.Refused(errMood)
 		case n.Kind == events.KindDispatch && syncOf[n.Run] == "late":
 			return transport.Refused(errMood)
 		case n.Kind == events.KindFinalize && syncOf[n.Run] == "stuck":
@@ -204,10 +208,13 @@ func troubled(t *testing.T, look func(store string)) {
 			return transport.Accepted("and nobody ever heard of it")
 		}
 		return transport.Receipt{}
-	}}
+	}
+	mood := moody{bus, "moody", says}
 	n := open(t, node.Config{
-		Store: store, Bus: bus, Workers: 2, Knobs: towline.Knobs{CapBucket: 3},
-		Routes: map[events.Kind]transport.Publisher{events.KindDispatch: mood, events.KindFinalize: mood, events.KindPostSync: mood},
+		Store: store, Bus: bus, Workers: 2, Knobs: towline.Knobs{CapBucket: 3, BreakerFailures: 1},
+		Routes: map[events.Kind]transport.Publisher{
+			events.KindDispatch: moody{bus, "away", says}, events.KindFinalize: mood, events.KindPostSync: mood,
+		},
 		Syncs: []node.Sync{
 			good, like("bad", "ridge", fails(provider.Network)), retried, outcomes, like("late", "pier", writes),
 			like("stuck", "mole", writes), failing, slow,
@@ -247,6 +254,9 @@ func troubled(t *testing.T, look func(store string)) {
 		until(t, store, `SELECT 1 FROM units_view WHERE status = 'dispatching'`)
 		until(t, store, `SELECT 1 FROM units_view WHERE status = 'planned'`)
 		require.NoError(t, n.Engine().PauseSource(t.Context(), "mole", towline.Actor{Name: "ada", Reason: "it moves"}))
+		away.Store(true)
+		plan(t, n, towline.RunSpec{Sync: "late"})
+		until(t, store, `SELECT 1 FROM breakers_view WHERE closed_at IS NULL`)
 		look(store)
 	})
 }
@@ -581,7 +591,7 @@ func TestAnOldCopyOfTheStore(t *testing.T) {
 	original, old := filepath.Join(dir, "towline.db"), filepath.Join(dir, "old.db")
 
 	bus := local.New(local.Options{})
-	mute := moody{bus, func(transport.Notice) transport.Receipt { return transport.Refused(errMood) }}
+	mute := moody{bus, "mute", func(transport.Notice) transport.Receipt { return transport.Refused(errMood) }}
 	soon := towline.Knobs{BackoffBase: time.Millisecond, BackoffCap: time.Millisecond, MaxAttempts: 1_000_000}
 	n := open(t, node.Config{
 		Store: original, Syncs: []node.Sync{s}, Knobs: soon, Bus: bus,

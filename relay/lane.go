@@ -24,6 +24,7 @@ type lane struct {
 	kinds   []events.Kind
 	wake    waker // of a Runner
 	refusal throttle
+	behind  projections.DueCursor // where a drain goes on: what could not be claimed is in nobody's way (O-19)
 
 	mu       sync.Mutex
 	breaker  breaker
@@ -55,6 +56,16 @@ func newLanes(routes Routes) []*lane {
 		lanes[i].kinds = append(lanes[i].kinds, k)
 	}
 	return lanes
+}
+
+// resume is where the next scan begins: at what is due first, but for a drain that is under way.
+func (l *lane) resume() projections.DueCursor {
+	from := l.behind
+	l.behind = projections.DueCursor{}
+	if _, d := l.standing(); !d.limited() {
+		return projections.DueCursor{}
+	}
+	return from
 }
 
 // wakeups are those that go through the lane.
@@ -184,16 +195,16 @@ func (l *lane) giveBack(changes []change) {
 	l.changes = append(changes, l.changes...)
 }
 
-// announce says a change in the log of the process, once.
+// announce says a change in the log of the process: that it opened, once, however often a probe fails; and that it closed.
 func (c change) announce(logger *slog.Logger) {
 	switch note := c.note.(type) {
 	case decider.OpenBreaker:
-		say := logger.Warn
+		o := note.Opened
 		if c.again {
-			say = logger.Debug
+			logger.Debug("a transport still fails", "transport", o.Transport, "until", o.Until.Time(), "error", o.Cause)
+			return
 		}
-		say("a transport fails; its messages wait", "transport", note.Opened.Transport, "until", note.Opened.Until.Time(),
-			"error", note.Opened.Cause)
+		logger.Warn("a transport fails; its messages wait", "transport", o.Transport, "until", o.Until.Time(), "error", o.Cause)
 	case decider.CloseBreaker:
 		logger.Info("a transport works again", "transport", note.Closed.Transport)
 	}
@@ -210,50 +221,54 @@ func (r *Relay) work(ctx context.Context, l *lane, report *Report) error {
 	return r.publishDue(ctx, l, report)
 }
 
-// probe claims and publishes one due wakeup; false: none could be claimed.
+// probe claims and publishes one due wakeup; false: none could be claimed. One that cannot be is reported, and in nobody's
+// way (O-19).
 func (r *Relay) probe(ctx context.Context, l *lane, report *Report) (went bool, err error) {
-	var due []projections.DueCursor
-	if err := r.e.View(ctx, func(v projections.View) (err error) {
-		due, err = r.candidates(v, l)
-		return err
-	}); err != nil {
-		return false, err
-	}
-	for _, one := range due {
-		elapsed := r.e.Stopwatch()
-		taken, err := r.claimAll(ctx, l, []projections.DueCursor{one})
-		report.took(taken)
-		report.fail("claim", err)
-		if errors.Is(err, towline.ErrUnavailable) {
-			return false, nil // it is reported
+	for cursor := (projections.DueCursor{}); ctx.Err() == nil; {
+		var due []projections.DueCursor
+		if err := r.e.View(ctx, func(v projections.View) (err error) {
+			due, err = r.candidates(v, l, cursor)
+			return err
+		}); err != nil || len(due) == 0 {
+			return went, err
 		}
-		went = went || taken.moved() > 0
-		if len(taken.batch) == 0 {
-			continue // it was dropped, or another process was faster
+		for _, one := range due {
+			elapsed := r.e.Stopwatch()
+			taken, err := r.claimAll(ctx, l, []projections.DueCursor{one})
+			report.took(taken)
+			report.fail("claim", err)
+			if errors.Is(err, towline.ErrUnavailable) {
+				return false, nil // it is reported
+			}
+			went = went || taken.moved() > 0
+			if len(taken.batch) == 0 {
+				continue // it was dropped, or another process was faster
+			}
+			taken.batch[0].probe = true
+			r.publish(ctx, l, taken.batch, elapsed)
+			return true, r.settle(ctx, taken.batch, report)
 		}
-		taken.batch[0].probe = true
-		r.publish(ctx, l, taken.batch, elapsed)
-		return true, r.settle(ctx, taken.batch, report)
+		cursor = due[len(due)-1]
 	}
 	return went, nil
 }
 
-// candidates are the due wakeups of which one may be the probe now: those that may be published again. One that is sent
-// only once is spent if the transport still fails, so it goes only where nothing else could ever tell, which is when no
-// other is pending.
-func (r *Relay) candidates(v projections.View, l *lane) ([]projections.DueCursor, error) {
+// candidates are a page of the due wakeups of which one may be the probe now: those that may be published again. One that
+// is sent only once is spent if the transport still fails, so it goes only where nothing else could ever tell, which is
+// when no other is pending.
+func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCursor) ([]projections.DueCursor, error) {
 	b, _ := l.standing()
-	now, most := r.e.Now(), r.e.Knobs().RelayBatch
+	now, most := r.e.Now(), r.e.Knobs().RelayBatch+1 // one of them may be left out
 	if !b.halfOpen(now) && b.by == "" {
 		return nil, nil // suspended, whatever is due
 	}
 	all, repeatable := l.wakeups(), l.wakeups()
 	repeatable.Repeatable = true
-	due, err := v.DueOf(repeatable, now, projections.DueCursor{}, most)
+	due, err := v.DueOf(repeatable, now, after, most)
 	if err == nil && len(due) == 0 && b.halfOpen(now) {
 		var pending events.Micros
 		if pending, err = v.NextDueOf(repeatable); err == nil && pending == 0 {
-			due, err = v.DueOf(all, now, projections.DueCursor{}, 1)
+			due, err = v.DueOf(all, now, after, most)
 		}
 	}
 	return slices.DeleteFunc(due, func(d projections.DueCursor) bool { return !b.admits(now, registerOf(d.Key)) }), err

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,13 +50,7 @@ func (x *office) outage(runs int, r transport.Receipt) (planned []towline.Planne
 	return planned
 }
 
-// claims counts the claims behind a position.
-func (x *office) claims(p events.Position) int {
-	x.t.Helper()
-	return len(enginetest.Only[events.OutboxClaimed](x.since(p)))
-}
-
-// O-16, C-39, D-2, T-2, REC-1, SC-032, SC-033, SC-247, HC-47: an outage of the publisher of an hour burns no attempt of
+// O-16, C-39, D-2, REC-1, SC-032, SC-033, SC-247, HC-47: an outage of the publisher of an hour burns no attempt of
 // any register, while every trigger is accepted. The backlog then drains at the configured rate. A poison message is
 // parked in the end, and its neighbours pass.
 func TestAnOutageOfAnHourBurnsNoAttempt(t *testing.T) {
@@ -79,7 +74,7 @@ func TestAnOutageOfAnHourBurnsNoAttempt(t *testing.T) {
 			require.False(t, released.Counted)
 		}
 		require.Empty(t, enginetest.Only[events.OutboxParked](outage))
-		require.LessOrEqual(t, len(x.broker.take()), 5+20, "what opens a breaker, and a probe every 5 min at last")
+		require.LessOrEqual(t, len(x.broker.take()), 64+20, "what was side by side when it opened, and a probe every 5 min at last")
 		require.Len(t, x.openBreakers(), 1)
 
 		x.broker.obey(poison(poisoned.Run, refused))
@@ -348,21 +343,45 @@ func TestAFanOutStopsAtAnOpenBreaker(t *testing.T) {
 	require.Zero(t, x.spent())
 }
 
-// O-16, O-20: a fan-out whose rest is held back, though it never failed itself, loses no attempt either.
-func TestAFanOutBetweenTheFailuresOfOthers(t *testing.T) {
-	x := openOffice(t, options{knobs: towline.Knobs{BreakerFailures: 1}})
-	p := x.plan(3)
-	x.step()
-	x.dispatch(p.Run)
-	x.broker.take()
-	x.broker.script = func(sent) transport.Receipt {
-		if len(x.broker.got) > 1 {
-			return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errBroker}
+// O-16, O-20: a fan-out under way is cut by the failures of others, too, and loses no attempt by it: its rest was not sent.
+func TestAFanOutIsCutByTheFailuresOfOthers(t *testing.T) {
+	const units, others = 80, 5 // 64 messages go side by side
+	k := towline.Knobs{CapBucket: 100, CapRun: 100, CapEngine: 100}
+	run(t, options{knobs: k}, func(t *testing.T, x *running) {
+		p := x.plan(units)
+		synctest.Wait()
+		x.broker.take()
+		var first atomic.Bool
+		x.broker.obey(func(s sent) transport.Receipt {
+			switch {
+			case s.notice.Kind == events.KindUnit:
+				<-time.After(3 * time.Second)
+				return transport.Accepted("")
+			case first.CompareAndSwap(false, true):
+				<-time.After(time.Second) // what follows is due in one batch
+				return transport.Accepted("")
+			}
+			<-time.After(time.Second)
+			return refused
+		})
+		x.plan(1)
+		synctest.Wait()
+		for range others {
+			x.plan(1)
 		}
-		return transport.Accepted("")
-	}
-	x.step()
-	require.Equal(t, 1, len(enginetest.Only[events.OutboxParked](x.since(0))))
+		wait(time.Millisecond)
+		x.dispatch(p.Run)
+		wait(2 * time.Second)
+		require.LessOrEqual(t, len(x.broker.take()), 1+64+others, "no more than the failures have made room for")
+		wait(3 * time.Second)
+		for _, env := range x.since(0) {
+			if r, ok := env.Event.(events.OutboxReleased); ok && env.Stream == events.RegisterStream(p.Run, events.KindUnit) {
+				require.Equal(t, [3]any{events.ReleaseBreakerOpen, false, true}, [3]any{r.Cause, r.Counted, r.MaybePublished})
+			}
+		}
+		require.Equal(t, "breaker_open", x.register(p.Run, events.KindUnit).LastCause)
+		require.Empty(t, x.openBreakers(), "what was under way has been accepted")
+	})
 }
 
 // O-16: as long as only one wakeup fails, it may be its own fault: another one need not wait for the time of the probe.
@@ -557,4 +576,38 @@ func TestATransportThatHangsHoldsUpNothingElse(t *testing.T) {
 		}
 		require.Equal(t, events.WorkerLost, x.units(p.Run)[0].ErrorCategory)
 	})
+}
+
+// O-19, O-16: wakeups that cannot be claimed, however old and many, keep neither a probe nor the backlog of an outage.
+func TestBadWakeupsAreInNobodysWayBehindAnOutage(t *testing.T) {
+	x := openOffice(t, options{knobs: towline.Knobs{RelayBatch: 4, BreakerFailures: 4}})
+	bad := map[string]bool{}
+	for range 11 {
+		id := x.plan(1).Run
+		bad[string(id[:])] = true
+	}
+	x.store.failing = func(query string, args []any) bool {
+		return strings.HasPrefix(query, "UPDATE outbox SET status = 'claimed'") && bad[string(args[0].([]byte))]
+	}
+	x.clock.Step(time.Second)
+	x.broker.script = always(refused)
+	for range 30 {
+		x.plan(1)
+	}
+	for range 4 { // behind the bad ones there is room for one in each batch
+		require.Error(t, x.relay.Step(context.Background()).Err())
+	}
+	require.NotEmpty(t, x.openBreakers())
+	x.broker.script = nil
+	x.broker.take()
+	x.clock.Step(10 * time.Second)
+	for range 30 {
+		x.relay.Step(context.Background())
+		x.clock.Step(time.Second)
+	}
+	require.Len(t, x.broker.take(), 30)
+	require.Empty(t, x.openBreakers())
+	x.store.failing = nil
+	x.pass()
+	require.Len(t, x.broker.take(), 11)
 }

@@ -52,10 +52,11 @@ func (w *wakeup) failed() bool    { return w.failure != 0 }
 // cannot be claimed is reported and left behind until the next step, and those after it go on (O-19).
 func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
 	k := r.e.Knobs()
-	for cursor := (projections.DueCursor{}); ctx.Err() == nil; {
+	for cursor := l.resume(); ctx.Err() == nil; {
 		room := l.room(r.e.Now(), k)
-		if room == 0 {
-			return nil // the breaker has opened, or the backlog of an outage goes step by step (O-16)
+		if room == 0 { // the breaker has opened, or the backlog of an outage goes step by step (O-16)
+			l.behind = cursor
+			return nil
 		}
 		var due []projections.DueCursor
 		err := r.e.View(ctx, func(v projections.View) (err error) {
@@ -80,7 +81,7 @@ func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
 		if !allMoved(taken.batch) {
 			return nil // the publisher refuses: the next step tries again
 		}
-		if failed != nil || taken.moved() < len(due) {
+		if failed != nil || taken.moved()+taken.spared < len(due) {
 			cursor = due[len(due)-1] // what stays due is in nobody's way
 		}
 	}
@@ -92,6 +93,7 @@ type taken struct {
 	batch           []*wakeup // to be published
 	dropped, parked int
 	marks           int // how many more may be marked first
+	spared          int // that would have been more, and go with the next batch
 }
 
 func (t taken) moved() int { return len(t.batch) + t.dropped + t.parked }
@@ -103,7 +105,7 @@ func (r *Relay) claimAll(ctx context.Context, l *lane, due []projections.DueCurs
 		t, err := r.claim(ctx, l, some)
 		if err == nil {
 			all.batch = append(all.batch, t.batch...)
-			all.dropped, all.parked = all.dropped+t.dropped, all.parked+t.parked
+			all.dropped, all.parked, all.spared = all.dropped+t.dropped, all.parked+t.parked, all.spared+t.spared
 		}
 		return err
 	})
@@ -160,7 +162,8 @@ func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 	}
 	if w.markFirst() {
 		if t.marks--; t.marks < 0 {
-			return nil // it goes with the next batch (O-16)
+			t.spared++
+			return nil
 		}
 	}
 	if drop == "" {

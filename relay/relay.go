@@ -163,8 +163,8 @@ func (r *Relay) endClaims(ctx context.Context, report *Report) bool {
 	return true
 }
 
-// held counts what waits for a person or for a transport, and reports a unit that nobody would announce: a defect, for its wakeup is armed
-// with every dispatch (REC-8, REC-12).
+// held counts what waits for a person or for a transport, and reports a unit that nobody would announce: a defect, for its
+// wakeup is armed with every dispatch (REC-8, REC-12).
 func (r *Relay) held(ctx context.Context, report *Report) error {
 	return r.e.View(ctx, func(v projections.View) error {
 		n, err := v.Held()
