@@ -38,8 +38,9 @@ func (e *Engine) Park(ctx context.Context, key RegisterKey, by Actor) error {
 	})
 }
 
-// Redrive publishes what is parked after all, and sends exactly_once effects again that are held: the next wakeup of the register is armed now, under a new message id and
-// with no attempt used (O-18). by needs a name; a reason is recorded if there is one.
+// Redrive publishes what is parked after all, and sends exactly_once effects again that are held: the next wakeup of the
+// register is armed now, under a new message id and with no attempt used (O-18). by needs a name; a reason is recorded if
+// there is one.
 //
 // Errors, each of which has written nothing: *RequestError, which is ErrInvalid, ErrNotFound, or ErrConflict for a register
 // that is neither parked nor held, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.

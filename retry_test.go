@@ -352,3 +352,18 @@ func TestARetriedUnitIsPlannedAlike(t *testing.T) {
 	require.Equal(t, planned(old.Run), planned(p.Run))
 	require.False(t, slices.ContainsFunc(w.units(p.Run), func(u projections.SyncRunUnit) bool { return u.Status.Terminal() }))
 }
+
+// a retry names its sources. If all of them are paused it is refused; if some are, their units are held.
+func TestARetryOfWhatIsPaused(t *testing.T) {
+	w := newWorkshop(t)
+	old := w.plan(towline.RunSpec{Sync: "reports"})
+	w.deliver(func(l towline.Lease) { w.fail(l, events.Auth) })
+	require.NoError(t, w.e.PauseSource(context.Background(), "north", ada))
+	w.requireRefused("sources", towline.ErrSourcePaused, w.retryError(towline.RetrySpec{Unit: w.unit(old.Run, 1).Unit}))
+	p := w.retry(towline.RetrySpec{Run: old.Run})
+	w.deliver(w.complete)
+	require.Equal(t, map[events.UnitStatus]int{events.UnitIsPlanned: 1, events.UnitHasSucceeded: 1}, w.statuses(p.Run))
+	require.NoError(t, w.e.ResumeSource(context.Background(), "north", ada))
+	w.deliver(w.complete)
+	require.Equal(t, events.RunSucceeded, w.run(p.Run).Status)
+}
