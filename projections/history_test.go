@@ -459,6 +459,21 @@ func told(t *testing.T, seed byte, n int) *history {
 	return h
 }
 
+// toldUntil is a history that goes on until something can be seen in it, so that no test hangs on what a seed happens to
+// bring.
+func toldUntil(t *testing.T, seed byte, seen func(*history) bool) *history {
+	t.Helper()
+	const step, most = 20, 5000
+	h := told(t, seed, step)
+	for n := step; !seen(h); n += step {
+		require.Less(t, n, most, "seed %d: not seen in %d steps", seed, n)
+		for range step {
+			h.step()
+		}
+	}
+	return h
+}
+
 // check runs a property n times, unless the flag asks for another number: each has a store of its own, which is slow.
 func check(t *testing.T, n int, property func(*rapid.T)) {
 	t.Helper()
