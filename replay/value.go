@@ -132,7 +132,7 @@ func (p *printer) value(column string, v any) string {
 		return "–"
 	case int64:
 		switch {
-		case strings.HasSuffix(column, "_at"), strings.HasSuffix(column, "_until"):
+		case strings.HasSuffix(column, "_at"), strings.HasSuffix(column, "until"):
 			return p.since(events.Micros(v))
 		case column == "at", strings.HasPrefix(column, "window_"):
 			return time.UnixMicro(v).UTC().Format("2006-01-02T15:04:05.999999Z")
