@@ -105,7 +105,7 @@ func TestAPastChangesNothing(t *testing.T) {
 			if _, err := v.Runs(events.RunID{}, 100); err != nil {
 				return err
 			}
-			return second(v.Due(events.MicrosOf(w.now.Now().AddDate(1, 0, 0)), projections.DueCursor{}, 100))
+			return second(v.DueOf(projections.Wakeups{Kinds: events.Kinds[:]}, events.MicrosOf(w.now.Now().AddDate(1, 0, 0)), projections.DueCursor{}, 100))
 		}))
 		for _, err := range past.Trace(context.Background(), nil) {
 			require.NoError(t, err)

@@ -429,7 +429,7 @@ func TestTheEndOfAGraceIsWhatIsDue(t *testing.T) {
 		found, err := v.ExpiredLeases(w.e.Now(), projections.LeaseCursor{}, 10)
 		require.NoError(t, err)
 		require.Empty(t, found)
-		next, err := v.NextDue()
+		next, err := v.NextExpiry()
 		require.NoError(t, err)
 		require.Equal(t, w.steps(0)[len(w.steps(0))-1].GraceUntil, next)
 	})

@@ -407,7 +407,7 @@ func spare(scenario string, e *entry) bool {
 	case events.OutboxArmed: // one of two arms of a waiting number
 		return scenario == "outbox" && ev.N == 2 && ev.Cause == events.ArmCapped ||
 			scenario == "suspects" && ev.Cause == events.ArmCapped // a net that the settle makes superfluous
-	case events.OutboxDispatched: // the claim is not over where the log ends, and the next number waits
+	case events.OutboxDispatched: // the claim is not over where the log ends
 		return (scenario == "restart" || scenario == "suspects") && ev.N == 2 && e.stream == reg(1, events.KindDispatch) ||
 			scenario == "outage" && e.stream == reg(4, events.KindDispatch)
 	case events.OutboxDropped: // the same

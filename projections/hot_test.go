@@ -172,7 +172,7 @@ func scansAgree(t tester, h *history, r store.Reader, now events.Micros) {
 			}
 		}
 	}
-	due, err := v.Due(now, projections.DueCursor{}, 1000)
+	due, err := v.DueOf(projections.Wakeups{Kinds: events.Kinds[:]}, now, projections.DueCursor{}, 1000)
 	require.NoError(t, err)
 	for _, d := range due {
 		reg := fold[decider.Register](t, r, events.RegisterStream(d.Key.Owner, d.Key.Kind))

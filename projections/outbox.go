@@ -47,8 +47,7 @@ CREATE TABLE outbox (
   CHECK (status <> 'pending' OR available_at IS NOT NULL),
   CHECK ((claim_expires_at IS NOT NULL) = ` + oneOf("status", decider.RegisterClaimed, decider.RegisterMarked) + `)
 ) STRICT`,
-		`CREATE INDEX outbox_due ON outbox (available_at, owner, kind) WHERE status = 'pending'`,
-		`CREATE INDEX outbox_due_by_kind ON outbox (kind, available_at, owner) WHERE status = 'pending'`,
+		`CREATE INDEX outbox_due ON outbox (kind, available_at, owner) WHERE status = 'pending'`,
 		`CREATE INDEX outbox_claims ON outbox (owner, kind) WHERE claim_expires_at IS NOT NULL`,
 		`CREATE INDEX outbox_held ON outbox (status, owner, kind) WHERE ` + held,
 		`CREATE VIEW outbox_view AS SELECT ` + ulidText("owner") + ` AS owner, kind, status, newest, current, closed,

@@ -149,10 +149,8 @@ func questions(a asked) (out []question) {
 	add("AliveNodes", nil, func(v projections.View) (any, error) { return v.AliveNodes() })
 	add("ExpiredLeases", nil, func(v projections.View) (any, error) { return v.ExpiredLeases(a.to, projections.LeaseCursor{}, 50) })
 	add("OrphanedLeases", nil, func(v projections.View) (any, error) { return v.OrphanedLeases(projections.LeaseCursor{}, 50) })
-	add("Due", nil, func(v projections.View) (any, error) { return v.Due(middle, projections.DueCursor{}, 50) })
 	add("DeadClaims", nil, func(v projections.View) (any, error) { return v.DeadClaims(a.to, projections.Key{}, 50) })
 	add("Held", nil, func(v projections.View) (any, error) { return v.Held() })
-	add("NextDue", nil, func(v projections.View) (any, error) { return v.NextDue() })
 	for _, p := range a.pairs {
 		add("Covered", p, func(v projections.View) (any, error) { return v.Covered(p[0], p[1]) })
 		add("LeftState", p, func(v projections.View) (any, error) {

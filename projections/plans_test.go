@@ -41,7 +41,6 @@ var hot = []struct {
 	name string
 	ask  func(*recorder) error
 }{
-	{"due", func(r *recorder) error { return second(projections.NewView(r).Due(now, projections.DueCursor{}, 50)) }},
 	{"dead_claims", func(r *recorder) error {
 		return second(projections.NewView(r).DeadClaims(now, projections.Key{},
 			100))
@@ -74,7 +73,6 @@ var hot = []struct {
 		return err
 	}},
 	{"clock", func(r *recorder) error { return second(projections.NewView(r).ClockBehind()) }},
-	{"next_due", func(r *recorder) error { return second(projections.NewView(r).NextDue()) }},
 	{"next_expiry", func(r *recorder) error { return second(projections.NewView(r).NextExpiry()) }},
 	{"due_of", func(r *recorder) error {
 		return second(projections.NewView(r).DueOf(projections.Wakeups{Kinds: events.Kinds[:]}, now, projections.DueCursor{}, 50))
@@ -139,7 +137,7 @@ func aRun(r *recorder) (id events.RunID) {
 var bounded = []string{
 	"USING COVERING INDEX runs_open", "USING INDEX runs_open", "USING INDEX runs_post",
 	"USING COVERING INDEX runs_post", "USING INDEX runs_effects", "USING COVERING INDEX runs_effects", "USING INDEX units_lease",
-	"USING INDEX outbox_due", "USING COVERING INDEX outbox_due", "USING INDEX outbox_claims", "USING INDEX outbox_held",
+	"USING INDEX outbox_claims", "USING INDEX outbox_held",
 	"USING COVERING INDEX outbox_held",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
 	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources",

@@ -73,14 +73,6 @@ type DueCursor struct {
 	Key         Key
 }
 
-// Due are the pending registers whose time has come, in the order in which they are claimed (REC-14).
-func (v View) Due(now events.Micros, after DueCursor, limit int) ([]DueCursor, error) {
-	return v.due(`SELECT available_at, owner, kind FROM outbox
-		WHERE status = 'pending' AND available_at <= $1 AND (available_at, owner, kind) > ($2, $3, $4)
-		ORDER BY available_at, owner, kind LIMIT $5`,
-		int64(now), int64(after.AvailableAt), after.Key.Owner[:], string(after.Key.Kind), limit)
-}
-
 func (v View) due(query string, args ...any) ([]DueCursor, error) {
 	var out []DueCursor
 	err := v.tx.Query(func(r store.Row) error {
@@ -291,11 +283,6 @@ func (v View) messages(run events.RunID) (messages, error) {
 func (m messages) gone(wakeup int) bool {
 	node := m.register.MessageIn(wakeup)
 	return !node.IsZero() && !m.alive[node]
-}
-
-// NextDue is the earliest time at which a pending wakeup comes due; zero: none is pending.
-func (v View) NextDue() (events.Micros, error) {
-	return v.earliest(`SELECT min(available_at) FROM outbox WHERE status = 'pending'`)
 }
 
 // NextExpiry is the earliest time at which a lease or a claim ends; zero: none is open.

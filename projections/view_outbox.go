@@ -53,7 +53,8 @@ func (v View) HeldRegisters(limit int) ([]Register, error) {
 
 // OpenRegisters lists the registers whose wakeup is still to be published, at most limit of them, oldest due first.
 func (v View) OpenRegisters(limit int) ([]Register, error) {
-	return v.registers(`SELECT `+registerColumns+` FROM outbox WHERE status = 'pending'
+	all := Wakeups{Kinds: events.Kinds[:]}
+	return v.registers(all.each(`SELECT `+registerColumns+` FROM outbox`, ``)+`
 		ORDER BY available_at, owner, kind LIMIT $1`, limit)
 }
 
