@@ -135,9 +135,9 @@ func (t *Tx) doubtClock() clockDoubt {
 	}
 }
 
-func (d clockDoubt) log(l *slog.Logger) {
+func (d clockDoubt) log(logger *slog.Logger) {
 	if d.behind > 0 && !d.confirmed {
-		l.Warn("the wall clock lies before the newest event: schedules mint nothing until it has caught up, or somebody confirms that it is right",
+		logger.Warn("the wall clock lies before the newest event: schedules mint nothing until it has caught up, or somebody confirms that it is right",
 			"wall", d.wall.String(), "newest_event", d.newest.String())
 	}
 }
@@ -147,11 +147,12 @@ func (e *Engine) logStep(s *events.ClockStepped) {
 	if s == nil {
 		return
 	}
-	args := []any{"before", s.Before.String(), "after", s.After.String()}
+	until := ""
 	if s.GraceUntil != 0 {
-		args = append(args, "leases_live_until", s.GraceUntil.String())
+		until = s.GraceUntil.String()
 	}
-	e.logger.Warn("the wall clock does not agree with the time that has passed", args...)
+	e.logger.Warn("the wall clock does not agree with the time that has passed", "before", s.Before.String(), "after", s.After.String(),
+		"leases_live_until", until)
 }
 
 // worldTime is what the wall clock shows, but not more than engine time: up to then the world can have been read. After a

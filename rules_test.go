@@ -28,7 +28,7 @@ const (
 
 // areas are what a later release adds. A rule may be owed by one of them and by nothing else.
 var areas = []string{
-	"application messages", "archive", "breaker", "clock steps", "configuration file", "crash suspects", "exactly-once",
+	"application messages", "archive", "breaker", "configuration file", "crash suspects", "exactly-once",
 	"network surfaces", "operator actions", "rate limits", "restore", "schedules", "size budget", "transports",
 	"unconfigured", "why",
 }

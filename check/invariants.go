@@ -24,7 +24,7 @@ var Invariants = [...]Invariant{
 	{"I-3", "After a terminal unit event only a late result follows, after a terminal run event only post_sync events.", ByLog},
 	{"I-4", "Attempts rise by exactly one; between two claims of a unit lie a retry and a dispatch.", ByLog},
 	{"I-5", "Every settle and renewal of a worker has the token and attempt of the latest claim, and comes before the lease ends.", ByLog},
-	{"I-6", "No lease end lies after the claim plus its lifetime, but for one clock grace.", ByLog},
+	{"I-6", "No lease end lies after the claim plus its lifetime, but for one clock step, whose grace is one lease.", ByLog},
 	{"I-7", "A run ends at most once, and at that position all its units have ended.", ByLog},
 	{"I-8", "The transaction that ends a run closes its job, and arms post_sync 1 exactly if it is owed.", ByLog},
 	{"I-9", "The transaction that ends the last open unit of a run leaves a finalize wakeup that no broker can know.", ByLog},

@@ -33,13 +33,13 @@ type Config struct {
 	// Transports are publishers that targets of post_sync may name (towline.Target.Transport).
 	Transports map[string]transport.Publisher
 
-	Logger  *slog.Logger     // nil: slog.Default()
-	Now     func() time.Time // the wall clock; nil: time.Now
+	Logger *slog.Logger     // nil: slog.Default()
+	Now    func() time.Time // the wall clock; nil: time.Now
 	// Monotonic is the clock beside Now that no step of the wall clock touches: how long it has run since any fixed moment.
 	// nil: the monotonic reading of the times of Now, as time.Now has it (CLK-3).
 	Monotonic func() time.Duration
-	Entropy io.Reader        // nil: crypto/rand
-	Version string           // of the program, for the record; empty: not recorded
+	Entropy   io.Reader // nil: crypto/rand
+	Version   string    // of the program, for the record; empty: not recorded
 	// VerifyEvery is how often a running node proves its views and its log; zero: once a day, negative: never (L-8).
 	VerifyEvery time.Duration
 	// Unsynced gives up durability across power loss for speed (DUR-2); the start says so.
