@@ -593,3 +593,36 @@ func (c *crew) requireSilentOnesGone() {
 		}
 	}
 }
+
+// CLK-4, B-1, L-4, I-26: a process whose clock is a little ahead may have seen a lease end before another grants it a
+// grace. What it remembers of the slot is right again when it follows the log.
+func TestAGraceRevivesALeaseThatSeemedOver(t *testing.T) {
+	clock, ahead := enginetest.NewClock(start), enginetest.NewClock(start.Add(10*time.Second))
+	config := func(seed byte) towline.Config {
+		return towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{CapBucket: 1}), Entropy: seeded(seed)}
+	}
+	a := openWorkshop(t, options{shared: true, clock: clock, config: config(1)})
+	p := a.started(days("north", 2))
+	lease := a.claim(a.unit(p.Run, 1).Unit)
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: ahead, unverified: true, config: config(2)})
+	renewed, err := a.e.Renew(context.Background(), lease)
+	require.NoError(t, err)
+	require.Equal(t, 50*time.Second, renewed.ExpiresIn, "the start of the other has brought time forward")
+	clock.Step(45 * time.Second)
+	ahead.Step(51 * time.Second)
+	room := func() (fits bool) {
+		require.NoError(t, b.transact(func(tx *towline.Tx) error {
+			fits = tx.HasRoom(p.Run)
+			return nil
+		}))
+		return fits
+	}
+	require.True(t, room(), "the lease is over for it")
+	clock.Jump(time.Hour)
+	a.renewed([]towline.Lease{lease})
+	require.Len(t, a.steps(0), 1)
+	require.False(t, room())
+	b.memoryIsTrue()
+	a.memoryIsTrue()
+	require.NoError(t, b.e.Stop(context.Background(), "test"))
+}
