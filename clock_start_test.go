@@ -127,12 +127,16 @@ func TestAnOperatorConfirmsTheClock(t *testing.T) {
 	require.False(t, w.clockHeld())
 	w.unchanged(func() { require.False(t, w.confirm()) })
 
-	w.jump(fortnight)
-	w.look()
-	w.jump(-time.Hour)
-	w.crash()
-	require.True(t, w.clockHeld(), "it had caught up since")
-	w.memoryIsTrue()
+	for _, beyond := range []time.Duration{fortnight, 40 * 24 * time.Hour} { // up to an hour behind, and ahead
+		w.jump(beyond)
+		w.look()
+		w.memoryIsTrue()
+		w.jump(-2 * 24 * time.Hour)
+		w.crash()
+		require.True(t, w.clockHeld(), "it had caught up since")
+		w.memoryIsTrue()
+		require.True(t, w.confirm())
+	}
 }
 
 // CLK-7: a confirmation needs a name, and a text that the log gives back.

@@ -39,10 +39,9 @@ func (c *Checker) mustGrace(e events.Envelope, ev events.ClockStepped) bool {
 	return bound > 0 && ev.After.Sub(ev.Before) > bound
 }
 
-// hurt reports a lease that was live at before, under a claim of that time, and has had no grace. That of a gone
-// incarnation is dead, whatever the clock shows.
+// hurt reports a lease that was live at before, and whose attempt has had no grace.
 func (u *unit) hurt(before events.Micros) bool {
-	return u.Status == events.UnitIsRunning && u.LeaseExpiresAt > before && u.ClaimedAt <= before && u.GraceUntil == 0
+	return u.Status == events.UnitIsRunning && u.LeaseExpiresAt > before && u.GraceUntil == 0
 }
 
 // longestHurt is the longest lease that a step from before would end too early; 0: it hurts none.

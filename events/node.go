@@ -52,7 +52,7 @@ type (
 
 	// ClockStepped is a wall-clock step above the bound, or an operator's word on the clock (CLK-3, CLK-7).
 	ClockStepped struct {
-		Before     Micros `json:"before"`                // engine time as the monotonic clock alone would have it
+		Before     Micros `json:"before"`                // engine time as the monotonic clock alone would have it, not before the newest event
 		After      Micros `json:"after"`                 // what the wall clock shows; before Before, engine time does not follow it
 		GraceUntil Micros `json:"grace_until,omitzero"`  // for the leases that were live at Before (CLK-4)
 		Actor      string `json:"confirmed_by,omitzero"` // who has confirmed the clock; empty: it was a step

@@ -56,7 +56,7 @@ func graceLeases(tx Writer, e events.ClockStepped) error {
 		return nil
 	}
 	return tx.Exec(`UPDATE units SET grace_until = $1, lease_expires_at = max(lease_expires_at, $1), lease_ends_at = max(lease_ends_at + $2, $1)
-		WHERE status = 'running' AND lease_expires_at > $3 AND claimed_at <= $3 AND grace_until IS NULL`,
+		WHERE status = 'running' AND lease_expires_at > $3 AND grace_until IS NULL`,
 		int64(e.GraceUntil), int64(stepLength(e)), int64(e.Before))
 }
 

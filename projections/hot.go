@@ -114,7 +114,6 @@ type live struct {
 	firstDispatched events.Micros
 	lastDispatched  events.Micros
 	wakeup          int
-	claimedAt       events.Micros
 	leaseExpires    events.Micros
 	leaseEnds       events.Micros
 	leaseNode       events.NodeID
@@ -126,8 +125,8 @@ func liveOf(u decider.Unit) live {
 		id: u.ID, run: u.Plan.Run, ordinal: u.Plan.Ordinal, provider: u.Plan.Provider, source: u.Plan.Source,
 		dataset: u.Plan.Dataset, reference: u.Plan.Tier == events.TierReference, bucket: u.Bucket(), status: u.Status, attempt: u.Attempt,
 		availableAt: u.AvailableAt, dispatches: u.AttemptDispatches, firstDispatched: u.FirstDispatchedAt,
-		lastDispatched: u.LastDispatchedAt, wakeup: u.Wakeup, claimedAt: u.ClaimedAt, leaseExpires: u.Lease.ExpiresAt,
-		leaseEnds: u.Lease.EndsAt, leaseNode: u.Lease.Node, suspect: u.Suspect,
+		lastDispatched: u.LastDispatchedAt, wakeup: u.Wakeup, leaseExpires: u.Lease.ExpiresAt, leaseEnds: u.Lease.EndsAt,
+		leaseNode: u.Lease.Node, suspect: u.Suspect,
 	}
 }
 

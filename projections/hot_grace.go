@@ -27,9 +27,9 @@ func (u *hotUnit) effective(l live) live {
 	return l
 }
 
-// hurt reports a lease that was live before a step, under a claim of that time, and whose attempt had no grace yet.
+// hurt reports a lease that was live before a step, and whose attempt had no grace yet.
 func (u *hotUnit) hurt(before events.Micros) bool {
-	return u.status == events.UnitIsRunning && u.leaseExpires > before && u.claimedAt <= before && u.grace.attempt != u.attempt
+	return u.status == events.UnitIsRunning && u.leaseExpires > before && u.grace.attempt != u.attempt
 }
 
 // stepped folds the grace of a step. It looks at what is in flight, which the caps bound.

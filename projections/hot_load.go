@@ -123,9 +123,9 @@ func (h *Hot) loadUnits(tx store.ReadTx) error {
 		var l live
 		var id, run, node []byte
 		var tier, cost, status string
-		var available, first, last, claimed, expires, ends, graced *int64
+		var available, first, last, expires, ends, graced *int64
 		err := r.Scan(&id, &run, &l.ordinal, &l.source, &l.provider, &l.dataset, &tier, &cost, &status, &l.attempt, &available, &l.dispatches,
-			&first, &last, &l.wakeup, &claimed, &expires, &ends, &node, &graced, &l.suspect)
+			&first, &last, &l.wakeup, &expires, &ends, &node, &graced, &l.suspect)
 		if err != nil {
 			return err
 		}
@@ -136,14 +136,14 @@ func (h *Hot) loadUnits(tx store.ReadTx) error {
 		l.status = events.UnitStatus(status)
 		l.availableAt, l.firstDispatched = events.Micros(derefInt(available)), events.Micros(derefInt(first))
 		l.lastDispatched, l.leaseExpires = events.Micros(derefInt(last)), events.Micros(derefInt(expires))
-		l.claimedAt, l.leaseEnds = events.Micros(derefInt(claimed)), events.Micros(derefInt(ends))
+		l.leaseEnds = events.Micros(derefInt(ends))
 		h.add(h.runs[l.run], l)
 		if graced != nil {
 			h.units[l.id].grace = grace{l.attempt, decider.Grace{Until: events.Micros(*graced), Ends: l.leaseEnds}}
 		}
 		return nil
 	}, `SELECT u.unit_id, u.run_id, u.ordinal, u.source, u.provider, u.dataset, u.tier, u.cost_class, u.status, u.attempt, u.available_at,
-		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup, u.claimed_at,
+		u.attempt_dispatches, u.first_dispatched_at, u.last_dispatched_at, u.wakeup,
 		u.lease_expires_at, u.lease_ends_at, u.lease_node, u.grace_until, u.suspect
 		FROM runs r CROSS JOIN units u WHERE u.run_id = r.run_id AND r.completed_at IS NULL AND `+remembered+` ORDER BY u.run_id, u.ordinal`)
 	if err != nil {
