@@ -1,6 +1,7 @@
 package towline_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -82,4 +83,32 @@ func TestWindowsOfAClockThatIsBehind(t *testing.T) {
 	w.advance(time.Hour)
 	r := w.started(towline.RunSpec{Sync: "north"})
 	require.Equal(t, []time.Time{start, start.Add(time.Hour)}, []time.Time{w.unit(r.Run, 1).Window.From, w.unit(r.Run, 1).Window.To})
+}
+
+// CLK-8, RL-2, I-20: a unit that waits for a rate limit is not failed for the hours that a clock has skipped; two hours of
+// real time are its budget, as ever.
+func TestSkippedHoursSpendNoBudget(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	p := w.started(days("north", 1))
+	limited := func() events.UnitStatus {
+		l := w.claim(w.unit(p.Run, 1).Unit)
+		require.NoError(t, w.e.Settle(context.Background(), l, towline.Failed{Category: events.RateLimit, After: 59 * time.Minute}))
+		return w.unit(p.Run, 1).Status
+	}
+	again := func(passes time.Duration) {
+		w.advance(passes)
+		w.pass()
+		w.dispatch(p.Run)
+	}
+	require.Equal(t, events.UnitIsRetrying, limited())
+	w.jump(fortnight)
+	again(0)
+	for range 2 {
+		require.Equal(t, events.UnitIsRetrying, limited())
+		again(59 * time.Minute)
+	}
+	require.Equal(t, events.UnitIsRetrying, limited())
+	again(2 * time.Minute) // what was left of the two hours
+	require.Equal(t, events.UnitHasFailed, limited())
+	require.Equal(t, events.RateLimitExhausted, w.unit(p.Run, 1).ErrorCategory)
 }

@@ -75,7 +75,7 @@ func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 		Text: CleanText(s.Text, t.e.knobs.ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
 		Limit: decider.RateLimit{
 			After: events.SpanOf(s.After), Account: CleanText(s.Account, maxAccountBytes), MaxDeferrals: t.e.knobs.maxDeferrals(),
-			MaxWait: t.e.knobs.maxWait(), Default: events.SpanOf(t.e.knobs.RateLimitDefaultWait),
+			MaxWait: t.e.knobs.maxWait(), Default: events.SpanOf(t.e.knobs.RateLimitDefaultWait), Stepped: t.hot.Stepped(),
 		},
 	}
 }

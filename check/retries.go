@@ -102,8 +102,8 @@ func (c *Checker) checkDeferral(e events.Envelope, u *unit, ev events.UnitRetryS
 		c.wrong("I-20", e, "the episode is said to begin at %s, and it began at %s", ev.RateLimitFirstAt, first)
 	case s.MaxDeferrals != 0 && ev.RateLimitDeferrals > max(s.MaxDeferrals, 0):
 		c.wrong("I-20", e, "it is deferral %d, and the budget is %d", ev.RateLimitDeferrals, max(s.MaxDeferrals, 0))
-	case s.MaxWait != 0 && ev.AvailableAt > first.Add(max(s.MaxWait, 0)):
-		c.wrong("I-20", e, "it waits until %s, and the budget of %s since %s ends before", ev.AvailableAt, max(s.MaxWait, 0), first)
+	case s.MaxWait != 0 && ev.AvailableAt > c.budgetSince(first).Add(max(s.MaxWait, 0)):
+		c.wrong("I-20", e, "it waits until %s, and the budget of %s since %s ends before", ev.AvailableAt, max(s.MaxWait, 0), c.budgetSince(first))
 	}
 }
 
@@ -115,11 +115,14 @@ func (c *Checker) checkLimited(e events.Envelope, u *unit, category events.Categ
 	case category == events.RateLimit:
 		c.wrong("I-20", e, "a rate limit fails the unit: it is deferred, or its budget is spent (U-9, RL-2)")
 	case category != events.RateLimitExhausted || s.MaxDeferrals <= 0 || s.MaxWait <= 0:
-	case u.RateLimitDeferrals < s.MaxDeferrals && (u.RateLimitDeferrals == 0 || u.RateLimitFirstAt.Add(s.MaxWait) > e.At):
+	case u.RateLimitDeferrals < s.MaxDeferrals && (u.RateLimitDeferrals == 0 || c.budgetSince(u.RateLimitFirstAt).Add(s.MaxWait) > e.At):
 		c.wrong("I-20", e, "its budget is said to be spent, with %d of %d deferrals since %s, of %s", u.RateLimitDeferrals, s.MaxDeferrals,
-			when(u.RateLimitFirstAt), s.MaxWait)
+			when(c.budgetSince(u.RateLimitFirstAt)), s.MaxWait)
 	}
 }
+
+// budgetSince is where a budget of time begins: at its first use, or when a clock was set forward behind it (CLK-8).
+func (c *Checker) budgetSince(first events.Micros) events.Micros { return max(first, c.stepped) }
 
 // checkHandBack is U-16.
 func (c *Checker) checkHandBack(e events.Envelope, u *unit, ev events.UnitRetryScheduled) {

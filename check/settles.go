@@ -92,7 +92,7 @@ func (c *Checker) checkNeverStarted(e events.Envelope, u *unit, ev events.UnitFa
 		c.wrong("I-2", e, "the unit is given up after %d dispatches of the attempt (U-14)", u.AttemptDispatches)
 	case after < 0:
 		c.wrong("I-2", e, "the unit is given up, and dispatch.never_started_after is 0: never (U-14)")
-	case after > 0 && max(u.FirstDispatchedAt, c.stepped).Add(after) > e.At:
+	case after > 0 && c.budgetSince(u.FirstDispatchedAt).Add(after) > e.At:
 		c.wrong("I-2", e, "the unit is given up, first dispatched at %s, and a clock was last set forward at %s; dispatch.never_started_after is %s (U-14, CLK-8)",
 			u.FirstDispatchedAt, when(c.stepped), after)
 	case c.slots.stale > 0 && u.LastDispatchedAt.Add(2*c.slots.stale) < e.At:

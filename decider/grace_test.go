@@ -70,6 +70,25 @@ func TestAGraceEnds(t *testing.T) {
 	require.Equal(t, events.LeaseIncarnationGone, decide(t, givenUnit(running()...), c)[0].(events.UnitLeaseExpired).Cause)
 }
 
+// CLK-8, RL-2: nor is it time in which a unit waited for a rate limit: what is left of the budget begins anew at the step.
+func TestAStepSpendsNoBudget(t *testing.T) {
+	c := spentBy(3 * hour)
+	require.IsType(t, events.UnitFailed{}, decide(t, givenUnit(deferred(2)...), inGrace(c))[0])
+	c.Limit.Stepped = t0.Add(3*hour - minute)
+	got := decide(t, givenUnit(deferred(2)...), inGrace(c))[0].(events.UnitRetryScheduled)
+	require.Equal(t, t0.Add(3*hour+30*second), got.AvailableAt)
+	require.Equal(t, t0.Add(-hour), got.RateLimitFirstAt)
+	c.Limit.After = 5 * hour
+	got = decide(t, givenUnit(deferred(2)...), inGrace(c))[0].(events.UnitRetryScheduled)
+	require.Equal(t, t0.Add(5*hour-minute), got.AvailableAt, "cut to two hours since the step")
+}
+
+// inGrace is c under a lease that is live whenever it comes.
+func inGrace(c FailUnit) FailUnit {
+	c.Grace = theGrace(c.At)
+	return c
+}
+
 // CLK-8, U-14: time that a clock has skipped is no time in which nobody came: the age begins anew at the step.
 func TestAStepStartsNobodysDay(t *testing.T) {
 	c := neverStarted(24 * hour)

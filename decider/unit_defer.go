@@ -14,13 +14,15 @@ type RateLimit struct {
 	MaxDeferrals int         // rate_limit.max_deferrals
 	MaxWait      events.Span // rate_limit.max_wait, since the first deferral
 	Default      events.Span // rate_limit.default_wait
+
+	Stepped events.Micros // when a clock was last set forward, and the budget of time began anew; 0: never (CLK-8)
 }
 
 // deferred answers a rate limit: the unit waits, and so does whatever uses the same account (U-9, RL-4). The wait is cut
 // to what is left of the budget. When nothing is left of it, in number or in time, the unit fails.
 func (c FailUnit) deferred(u Unit) []events.Event {
 	first := cmp.Or(u.RateLimitFirstAt, c.At)
-	left := first.Add(c.Limit.MaxWait).Sub(c.At)
+	left := max(first, c.Limit.Stepped).Add(c.Limit.MaxWait).Sub(c.At)
 	if u.RateLimitDeferrals >= c.Limit.MaxDeferrals || left <= 0 {
 		return []events.Event{events.UnitFailed{
 			Attempt: c.Attempt, Token: c.Token, Category: events.RateLimitExhausted, Text: c.Text, By: events.ByWorker,
