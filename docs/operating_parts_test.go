@@ -56,7 +56,6 @@ var rendered = map[string]string{
 	"jobs_view.status": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
 	"clock_view.behind_ms": "number",
 	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
-	"clock_view.behind_ms": "number",
 }
 
 // viewColumns are the columns of every readable view, in the order in which the release has them. The type of a column
