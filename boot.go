@@ -21,6 +21,7 @@ func (e *Engine) boot(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("start the incarnation: %w", err)
 	}
+	e.up = true
 	recovered := events.NodeRecovered{GoneIncarnations: gone}
 	if recovered.Leases, err = e.recoverLeases(ctx); err != nil {
 		return fmt.Errorf("expire the leases of gone incarnations: %w", err)
@@ -70,6 +71,9 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 			return err
 		}
 		if e.origin, err = tx.origin(); err != nil {
+			return err
+		}
+		if _, err := tx.armMessages(); err != nil { // NodeStarted is before anything else (N-1); the rest is next
 			return err
 		}
 		gone = 0

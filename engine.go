@@ -59,6 +59,7 @@ type Engine struct {
 	lister  Lister
 	logger  *slog.Logger
 	node    events.NodeID
+	up      bool          // its NodeStarted is on disk
 	origin  events.NodeID // that began the log: the identity of the store, which copies share
 	version string
 	limit   int

@@ -19,7 +19,7 @@ var (
 	ErrConflict = decider.ErrConflict
 	// ErrSourcePaused: every source that was asked for is paused. Nothing was written.
 	ErrSourcePaused = errors.New("source is paused")
-	// ErrKeyReused: the idempotency key belongs to another request (P-11). Nothing was written.
+	// ErrKeyReused: the idempotency key belongs to another request or message (P-11, M-2). Nothing was written.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
 	// ErrLeaseLost: the lease is no longer the caller's. Stop, and write nothing more.
 	ErrLeaseLost = decider.ErrLeaseLost
@@ -34,6 +34,8 @@ var (
 	// ErrMoved: the store's file was deleted, moved or replaced under the process. Nothing is accepted any more; stop, put
 	// it back, and start again.
 	ErrMoved = store.ErrMoved
+	// ErrNoMessage: there is no application message of that id, or none that a relay has taken.
+	ErrNoMessage = store.ErrNoMessage
 	// ErrStopped: this incarnation has ended (Engine.Stop). Nothing was accepted.
 	ErrStopped = errors.New("the engine has stopped")
 )

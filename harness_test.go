@@ -41,6 +41,7 @@ type workshop struct {
 	relay  *relay.Relay
 	broker *broker
 	posts  []sent // post_sync messages that deliver has met
+	made   int    // messages of an application
 }
 
 type options struct {
@@ -243,6 +244,7 @@ var errPlanted = errors.New("planted fault")
 type sent struct {
 	topic, id string
 	notice    transport.Notice
+	app       *watermill.Message // an application's; nil: a notice
 }
 
 // broker is a publisher that records, and does as it is told.
@@ -255,11 +257,15 @@ type broker struct {
 func (b *broker) Name() string { return cmp.Or(b.name, "broker") }
 
 func (b *broker) Send(_ context.Context, topic string, m *watermill.Message) transport.Receipt {
-	n, err := transport.ParseNotice(m)
-	if err != nil {
-		return transport.Refused(err)
+	s := sent{topic: topic, id: m.UUID}
+	if m.Metadata.Get(events.MetadataMessageID) != "" {
+		s.app = m
+	} else {
+		var err error
+		if s.notice, err = transport.ParseNotice(m); err != nil {
+			return transport.Refused(err)
+		}
 	}
-	s := sent{topic, m.UUID, n}
 	b.sent = append(b.sent, s)
 	if b.script != nil {
 		return b.script(s)

@@ -167,7 +167,7 @@ func (m *memory) follow(tx store.Tx, head events.Position) error {
 // before is the state to which an event was appended: kept, or read and folded.
 func (m *memory) before(tx store.Tx, env events.Envelope) (decider.State, error) {
 	zero, version := decider.Zero(env.Stream), env.Version-1
-	if _, untracked := zero.(decider.Untracked); untracked || version == 0 {
+	if decider.IsPartial(zero) || version == 0 {
 		return zero, nil
 	}
 	if f, ok := m.folds.Get(env.Stream); ok && f.version == version {

@@ -156,7 +156,7 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	run, err := t.Run(k.Owner)
+	o, err := t.Obligation(k, r.Current)
 	if err != nil {
 		return false, false, err
 	}
@@ -167,7 +167,7 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 		if !gone && max(r.Claim.ExpiresAt, skipped) > t.now {
 			return true, false, nil
 		}
-		changed, err = t.loseOutcomes(run, r)
+		changed, err = t.loseOutcomes(o.Run, r)
 		return true, changed, err
 	}
 	cause := events.ReleaseClaimExpired
@@ -175,11 +175,31 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 		cause = events.ReleaseIncarnationGone
 	}
 	results, err := t.Execute(decider.ReleaseWakeup{
-		Owner: k.Owner, Kind: k.Kind, Mode: run.Plan.Policy.PostSync, At: t.now, Cause: cause, NodeGone: gone,
-		Counted: true, MaybePublished: true, Backoff: t.e.knobs.Backoff(), MaxAttempts: t.e.knobs.MaxAttempts,
-		Drop: t.Owing(run, r.Current).Drop(k.Kind),
+		Owner: k.Owner, Kind: k.Kind, Mode: o.Mode(), At: t.now, Cause: cause, NodeGone: gone,
+		Counted: true, MaybePublished: true, Backoff: t.e.knobs.Backoff(), MaxAttempts: t.e.knobs.MaxAttempts, Drop: o.Drop,
 	})
 	return false, err == nil && len(results[0].Events) > 0, err
+}
+
+// Obligation is what stands behind a wakeup.
+type Obligation struct {
+	Run  decider.Run       // the owner; zero for kind message
+	Drop events.DropReason // why it need not be published any more (O-8); empty: it must be
+}
+
+// Mode is the one in which the kind of the wakeup is delivered.
+func (o Obligation) Mode() events.DeliveryMode { return o.Run.Plan.Policy.PostSync }
+
+// Obligation reads what stands behind wakeup n of a register.
+func (t *Tx) Obligation(k projections.Key, n int) (o Obligation, err error) {
+	if k.Kind == events.KindMessage {
+		o.Drop, err = t.dropMessage(events.MessageID(k.Owner))
+		return o, err
+	}
+	if o.Run, err = t.Run(k.Owner); err == nil {
+		o.Drop = t.Owing(o.Run, n).Drop(k.Kind)
+	}
+	return o, err
 }
 
 // loseOutcomes says of every target of a marked wakeup that has no outcome that nobody knows it (C-22, C-23).

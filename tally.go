@@ -9,6 +9,7 @@ type tally struct {
 	absorbed        atomic.Int64
 	badMessages     atomic.Int64
 	unexpectedPosts atomic.Int64
+	unknownMessages atomic.Int64
 }
 
 // Tally is a snapshot of the counters since the start of this incarnation.
@@ -18,6 +19,7 @@ type Tally struct {
 	Absorbed        int64 // messages that found their work done or taken
 	BadMessages     int64 // messages that could not be read
 	UnexpectedPosts int64 // post_sync messages of a run that has not ended, or was never marked (HP-1)
+	UnknownMessages int64 // application messages that nobody has submitted, or no relay has taken (M-9)
 }
 
 // Tally reads the counters.
@@ -25,6 +27,7 @@ func (e *Engine) Tally() Tally {
 	return Tally{
 		RefusedMarks: e.tally.refusedMarks.Load(), LateOutcomes: e.tally.lateOutcomes.Load(), Absorbed: e.tally.absorbed.Load(),
 		BadMessages: e.tally.badMessages.Load(), UnexpectedPosts: e.tally.unexpectedPosts.Load(),
+		UnknownMessages: e.tally.unknownMessages.Load(),
 	}
 }
 
@@ -35,4 +38,5 @@ func (e *Engine) Count(x Tally) {
 	e.tally.absorbed.Add(x.Absorbed)
 	e.tally.badMessages.Add(x.BadMessages)
 	e.tally.unexpectedPosts.Add(x.UnexpectedPosts)
+	e.tally.unknownMessages.Add(x.UnknownMessages)
 }

@@ -39,20 +39,23 @@ type Result struct {
 //
 // fn may run twice, so it must set what it returns afresh each time. ctx bounds the wait in the queue, not the work.
 func (e *Engine) Transact(ctx context.Context, actor string, fn func(*Tx) error) error {
-	var done *Tx
-	err := e.store.Write(ctx, func(stx store.Tx) error {
-		tx, err := e.begin(stx, actor)
+	for ready := false; !ready; {
+		var done *Tx
+		err := e.store.Write(ctx, func(stx store.Tx) error {
+			tx, err := e.begin(stx, actor)
+			if err != nil {
+				return err
+			}
+			done = tx
+			ready, err = tx.run(fn)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		done, err = tx, tx.run(fn)
-		return err
-	})
-	if err != nil {
-		return err
+		e.signals.after(done.effects)
+		e.logStep(done.step)
 	}
-	e.signals.after(done.effects)
-	e.logStep(done.step)
 	return nil
 }
 
@@ -69,8 +72,9 @@ func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 	return &Tx{e: e, tx: stx, hot: e.mem.hot, actor: actor, now: now, views: views, pace: e.mem.pace}, nil
 }
 
-// run is fn and what follows from it, undone in memory if it fails or panics; the store undoes the rest.
-func (t *Tx) run(fn func(*Tx) error) (err error) {
+// run is fn and what follows from it, undone in memory if it fails or panics; the store undoes the rest. What applications
+// have submitted comes first (M-1); if that is more than a transaction should hold, it is all, and fn is not ready to run.
+func (t *Tx) run(fn func(*Tx) error) (ready bool, err error) {
 	mark := t.hot.Mark()
 	ok := false
 	defer func() {
@@ -79,18 +83,23 @@ func (t *Tx) run(fn func(*Tx) error) (err error) {
 		}
 	}()
 	if err := t.noteStep(); err != nil {
-		return err
+		return false, err
 	}
-	if err := fn(t); err != nil {
-		return err
+	if ready, err = t.armSubmitted(); err != nil {
+		return false, err
 	}
-	if err := t.refill(); err != nil {
-		return err
+	if ready {
+		if err := fn(t); err != nil {
+			return false, err
+		}
+		if err := t.refill(); err != nil {
+			return false, err
+		}
 	}
 	ok = true
 	t.hot.Forget()
 	t.e.mem.views = t.hot.Position()
-	return nil
+	return ready, nil
 }
 
 func (t *Tx) undo(mark int) {
@@ -149,7 +158,7 @@ type reaction struct {
 func (t *Tx) execute(c decider.Command, cause events.Position, queue *[]reaction) (Result, error) {
 	t.executed++
 	id := c.Stream()
-	f, err := t.fold(id, c.Fresh())
+	f, err := t.foldFor(c)
 	if err != nil {
 		return Result{}, err
 	}
@@ -191,6 +200,14 @@ func (t *Tx) apply(env events.Envelope, f fold) (fold, error) {
 }
 
 var all = projections.All()
+
+// foldFor is the state that a command is decided from.
+func (t *Tx) foldFor(c decider.Command) (fold, error) {
+	if about, ok := c.(decider.AboutMessage); ok {
+		return t.foldTopic(c.Stream(), about.About())
+	}
+	return t.fold(c.Stream(), c.Fresh())
+}
 
 // fold is the state of a stream: kept, or read and folded. A fresh one is the zero state without a read; the log's
 // unique (stream, version) is its guard.

@@ -182,9 +182,9 @@ func (f *folds) compareTable(ctx context.Context, t projections.Table, page int)
 
 // livePage reads a page of a table, and brings the folds to the position at which it was read.
 func (f *folds) livePage(ctx context.Context, t projections.Table, after projections.RowKey, page int) (live projections.Page, err error) {
-	var head events.Position
+	var applied events.Position // an application's own transaction leaves the tables behind the log until the next of ours
 	err = f.e.store.Read(ctx, func(r store.Reader) error {
-		if head, _, err = r.Head(); err == nil {
+		if applied, err = projections.Position(r); err == nil {
 			live, err = projections.ReadPage(r, t, after, page)
 		}
 		return err
@@ -192,7 +192,7 @@ func (f *folds) livePage(ctx context.Context, t projections.Table, after project
 	if err != nil {
 		return live, fmt.Errorf("read the views: %w", err)
 	}
-	return live, f.forward(ctx, head)
+	return live, f.forward(ctx, applied)
 }
 
 // compareFolds holds the rows of open things, and the counts of ended ones, against the fold of check: the two folds are
@@ -225,6 +225,12 @@ func compareFolds(ctx context.Context, scratch store.Store, c *check.Checker, pa
 	}
 	for registers := range slices.Chunk(c.Registers(), page) {
 		err := view(func(v projections.View) error { return compareRegisters(v, registers, differ) })
+		if err != nil {
+			return out, err
+		}
+	}
+	for messages := range slices.Chunk(c.Messages(), page) {
+		err := view(func(v projections.View) error { return compareMessages(v, messages, differ) })
 		if err != nil {
 			return out, err
 		}
@@ -267,9 +273,6 @@ func compareUnits(v projections.View, run events.RunID, want []check.Unit, diffe
 
 func compareRegisters(v projections.View, want []check.Register, differ func(string, any, any)) error {
 	for _, w := range want {
-		if w.Kind == events.KindMessage {
-			continue
-		}
 		rows, err := v.RegistersOf(w.Owner)
 		if err != nil {
 			return err
@@ -285,6 +288,20 @@ func compareRegisters(v projections.View, want []check.Register, differ func(str
 		differ(name+" numbers", [3]int{r.Current, r.Closed, r.Next}, [3]int{w.Current, w.Closed, w.Next})
 		differ(name+" attempts", r.Attempts, w.Attempts)
 		differ(name+" available_at", events.MicrosOf(r.AvailableAt), w.AvailableAt)
+	}
+	return nil
+}
+
+func compareMessages(v projections.View, want []check.Message, differ func(string, any, any)) error {
+	for _, w := range want {
+		row, ok, err := v.MessageRow(w.ID)
+		if err != nil {
+			return err
+		}
+		name := "message " + w.ID.String()
+		differ(name+" exists", ok, true)
+		differ(name+" topic", row.Topic, w.Topic)
+		differ(name+" status", string(row.Status), string(w.Status))
 	}
 	return nil
 }

@@ -53,11 +53,7 @@ func (c *Checker) mayArm(e events.Envelope, r *register, ev events.OutboxArmed) 
 		}
 		return
 	case events.KindMessage:
-		if first {
-			r.message.armedTx = c.tx.position
-		} else if ev.Cause != events.ArmRedriven {
-			c.wrong("I-2", e, "a message is armed again by redrive only (section 7)")
-		}
+		c.mayArmMessage(e, r, ev)
 		return
 	case events.KindDispatch:
 		c.mayArmDispatch(e, r, ev, first)

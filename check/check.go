@@ -77,10 +77,12 @@ type Checker struct {
 	marks     map[markKey]*Watermark
 	slots     slots
 
-	messages    map[events.MessageID]*message
-	unarmed     []*message // submitted, and not armed yet (I-25)
-	schedules   map[string]*schedule
-	occurrences map[events.StreamID]*occurrence
+	messages     map[events.MessageID]*message
+	messageOrder []*message
+	messageKeys  map[messageKey]*message
+	unarmed      []*message // submitted, and not armed yet (I-25)
+	schedules    map[string]*schedule
+	occurrences  map[events.StreamID]*occurrence
 
 	ledger   *ledger // nil unless Options.Broker
 	finished bool
@@ -107,6 +109,7 @@ func New(o Options) *Checker {
 		marks:       map[markKey]*Watermark{},
 		slots:       newSlots(o.Settings.Stale),
 		messages:    map[events.MessageID]*message{},
+		messageKeys: map[messageKey]*message{},
 		schedules:   map[string]*schedule{},
 		occurrences: map[events.StreamID]*occurrence{},
 	}

@@ -33,6 +33,8 @@ func (c *Checker) claimed(e events.Envelope, r *register, ev events.OutboxClaime
 		c.wrong("I-2", e, "wakeup %d is claimed in a restored hold (DUR-5)", ev.N)
 	case ev.Token == "":
 		c.wrong("I-2", e, "the claim has no token (O-7)")
+	case ev.ClaimExpiresAt == 0 && r.Kind == events.KindMessage:
+		r.timelessTx = c.tx.position // an older outbox held it; it is released in the same transaction (M-7)
 	case ev.ClaimExpiresAt <= e.At:
 		c.wrong("I-2", e, "the claim expires at %s, before it begins (O-7)", ev.ClaimExpiresAt)
 	}

@@ -101,6 +101,11 @@ func (c *Checker) endOfWakeups() {
 			c.report("I-2", r.last, r.stream, "a wakeup is dropped, a unit waits for %s, and the register is left %s (O-8, HD-6)", next, r.describe())
 		}
 	}
+	for _, r := range c.tx.claimed {
+		if r.State == Claimed && r.timelessTx == c.tx.position {
+			c.report("I-30", r.claimedAt, r.stream, "wakeup %d is claimed without a time, and the transaction does not release it (M-7)", r.Current)
+		}
+	}
 	limit := c.settings(c.tx.node).MaxAttempts
 	for _, r := range c.tx.released {
 		if r.State == Pending && r.counted && r.order() == events.PublishFirst && limit > 0 && r.Attempts >= limit {

@@ -1186,7 +1186,7 @@ func (s *script) dropInstead(e *entry, reason events.DropReason) *entry {
 // Section 23: every planted fault is found and named, at its position, and the checker says the same whether it keeps
 // ended runs or not.
 func TestPlantedCorruptionsAreNamed(t *testing.T) {
-	for _, c := range slices.Concat(corruptions, effectCorruptions, holdCorruptions, breakerCorruptions) {
+	for _, c := range slices.Concat(corruptions, effectCorruptions, holdCorruptions, breakerCorruptions, messageCorruptions) {
 		t.Run(c.rule+" "+c.name, func(t *testing.T) {
 			s := newScript(t)
 			c.play(s)

@@ -37,7 +37,7 @@ func (c *Checker) owes(by events.NodeID, r *register, n int, now events.Micros) 
 	}
 	switch {
 	case r.Kind == events.KindMessage:
-		return is(!r.message.over)
+		return is(!r.message.over())
 	case r.Kind == events.KindPostSync:
 		return is(r.order() == events.MarkFirst || !r.run.completed())
 	case r.run.Status.Terminal():

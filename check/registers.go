@@ -79,6 +79,7 @@ type register struct {
 	claims     int
 	claimedAt  events.Position // newest claim
 	claimTime  events.Micros   // of it
+	timelessTx events.Position // of the claim without a time that was taken over from an older outbox (M-7)
 	marks      int
 	owed       answer // at the newest claim (O-8)
 	messages   int    // of post_sync: targets that the newest claim is for (K-8)

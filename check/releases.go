@@ -11,8 +11,11 @@ func (c *Checker) releasedClaim(e events.Envelope, r *register, ev events.Outbox
 	publishFirst := r.order() == events.PublishFirst
 	counted, maybe := true, false
 	switch ev.Cause {
-	case events.ReleaseClaimExpired, events.ReleaseIncarnationGone, events.ReleaseNoClaimTime:
-		maybe = ev.Cause != events.ReleaseNoClaimTime
+	case events.ReleaseClaimExpired, events.ReleaseIncarnationGone:
+		maybe = true
+		c.checkDeadClaim(e, r, ev)
+	case events.ReleaseNoClaimTime: // the attempt was another outbox's
+		counted = false
 		c.checkDeadClaim(e, r, ev)
 	case events.ReleasePublishUnknown: // uncounted if the transport is to blame (O-16)
 		counted, maybe = ev.Counted || ev.Transport == "", true
@@ -63,7 +66,7 @@ func (c *Checker) checkDeadClaim(e events.Envelope, r *register, ev events.Outbo
 		c.wrong("I-2", e, "the claim of wakeup %d runs until %s (O-S6)", ev.N, r.ClaimExpiresAt)
 	case ev.Cause == events.ReleaseIncarnationGone && !c.gone(r.ClaimNode):
 		c.wrong("I-2", e, "the claim of wakeup %d belongs to incarnation %q, which is not gone (O-S6)", ev.N, named(r.ClaimNode))
-	case ev.Cause == events.ReleaseNoClaimTime && (r.ClaimExpiresAt != 0 || r.Kind != events.KindMessage):
+	case ev.Cause == events.ReleaseNoClaimTime && (r.ClaimExpiresAt != 0 || r.Kind != events.KindMessage || r.timelessTx != c.tx.position):
 		c.wrong("I-2", e, "it is released for want of a claim time, and its claim runs until %s (M-7)", r.ClaimExpiresAt)
 	}
 }
@@ -78,6 +81,8 @@ func (c *Checker) checkBackoff(e events.Envelope, r *register, ev events.OutboxR
 		c.wrong("I-2", e, "wakeup %d is released for %s, before now (O-13)", ev.N, ev.AvailableAt)
 	case ev.Cause == events.ReleaseIncarnationGone && ev.AvailableAt != e.At:
 		c.wrong("I-2", e, "a claim of a gone incarnation is released for %s instead of now (N-4)", ev.AvailableAt)
+	case ev.Cause == events.ReleaseNoClaimTime && s.BackoffCap > 0 && ev.AvailableAt > e.At.Add(s.BackoffCap):
+		c.wrong("I-2", e, "a message that was taken over is released for %s, beyond one backoff cap (M-7)", ev.AvailableAt)
 	case ev.Cause != events.ReleaseIncarnationGone && ev.Cause != events.ReleaseNoClaimTime && ev.Counted && s.BackoffBase > 0 && s.BackoffCap > 0:
 		wait := min(s.BackoffBase, s.BackoffCap)
 		for n := 1; n < r.Attempts && wait < s.BackoffCap; n++ {

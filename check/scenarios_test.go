@@ -19,6 +19,7 @@ var scenarios = []struct {
 	{"parked for ever", parkedForEver},
 	{"parked post_sync", parkedPost},
 	{"around", around},
+	{"application messages", appMessages},
 	{"clock", clock},
 	{"retries", retries},
 	{"stale", stale},

@@ -12,6 +12,7 @@ type transaction struct {
 	torn     bool // part of it lies in a purged segment
 	boots    bool // it begins with a NodeStarted
 	engine   bool // it is more than an application's own
+	decides  bool // it does more than to start and to arm messages (I-25)
 
 	// For U-5: a claim stands alone, but for the settle by which the same worker ended its previous unit.
 	claim, secondClaim, foreign, consequence mention
@@ -107,6 +108,11 @@ func (t *transaction) note(e events.Envelope) {
 	switch ev := e.Event.(type) {
 	case events.MessageSubmitted:
 		return
+	case events.MessageHandled:
+		if e.Node.IsZero() { // it stands beside the effect
+			return
+		}
+		put(&t.foreign)
 	case events.UnitClaimed:
 		if t.claim.position == 0 {
 			t.claim, t.claimWorker = m, worker{ev.Worker, e.Node}
@@ -143,6 +149,19 @@ func (t *transaction) note(e events.Envelope) {
 		put(&t.foreign)
 	}
 	t.engine = true
+	t.decides = t.decides || !arms(e)
+}
+
+// arms reports what may come before the arms of messages, and these (M-1, N-1).
+func arms(e events.Envelope) bool {
+	switch e.Event.(type) {
+	case events.NodeStarted, events.StoreRestored, events.ClockStepped:
+		return true
+	case events.OutboxArmed:
+		_, kind, _ := e.Stream.Register()
+		return kind == events.KindMessage
+	}
+	return false
 }
 
 // endOfClaimTx is the last sentence but one of U-5.

@@ -54,6 +54,15 @@ func (c *Checker) Jobs() []Job {
 	return out
 }
 
+// Messages are all application messages, in the order in which they were submitted.
+func (c *Checker) Messages() []Message {
+	out := make([]Message, len(c.messageOrder))
+	for i, m := range c.messageOrder {
+		out[i] = m.Message
+	}
+	return out
+}
+
 // Watermarks are all of them, by source and dataset.
 func (c *Checker) Watermarks() []Watermark {
 	out := make([]Watermark, 0, len(c.marks))

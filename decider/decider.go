@@ -76,6 +76,8 @@ func Zero(id events.StreamID) State {
 		return Node{}
 	case events.FamilyControl:
 		return Control{}
+	case events.FamilyApp:
+		return Topic{}
 	}
 	if _, _, ok := id.Register(); ok {
 		return Register{}
@@ -97,6 +99,7 @@ func Evolve(s State, e events.Envelope) State {
 	case Node:
 		return s.evolve(e)
 	case Control:
+	case Topic:
 		return s.evolve(e)
 	}
 	return s
@@ -121,3 +124,4 @@ func (Register) state()  {}
 func (Job) state()       {}
 func (Node) state()      {}
 func (Control) state()   {}
+func (Topic) state()     {}

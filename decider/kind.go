@@ -10,11 +10,13 @@ import (
 type Delivery struct {
 	Kind      events.Kind
 	Mode      events.DeliveryMode // post_sync only
-	Topic     string
+	Topic     string              // of its messages; empty: that of the message itself
 	Guarantee string
 	Order     events.Order
 	// Rearm says that a register may be armed again after its first number. Without it wakeup 1 is the only one.
 	Rearm bool
+	// ByRedrive narrows Rearm to an operator, and to the message that died in the memory of a gone process (REC-11).
+	ByRedrive bool
 	// ArmedBy and Harmless are for people: the table of GUARANTEES.md is printed from here.
 	ArmedBy  string
 	Harmless string
@@ -52,6 +54,23 @@ var Deliveries = [...]Delivery{
 		ArmedBy:  "finalize or cancel; materialization until every target has completed",
 		Harmless: "the once-ledger, under a generation that stays the same",
 	},
+	{
+		Kind: events.KindMessage, Guarantee: "at least once",
+		Order: events.PublishFirst, Rearm: true, ByRedrive: true,
+		ArmedBy:  "`MessageSubmitted`; redrive; materialization, when it died in the memory of a process",
+		Harmless: "stable message id; `MessageHandled` commits with the effect",
+	},
+}
+
+// mayArm is the column "may be armed again" of the table.
+func (d Delivery) mayArm(r Register, c events.ArmCause) bool {
+	switch {
+	case r.Newest == 0:
+		return true
+	case d.ByRedrive:
+		return c == events.ArmRedriven || c == events.ArmMaterialized
+	}
+	return d.Rearm
 }
 
 // DeliveryOf is the row of a kind; mode matters for post_sync only. It panics on a kind that this release cannot

@@ -78,6 +78,8 @@ func topics() map[string][]string {
 		topic := "run, job, node and control"
 		if _, isRegister := typ.FieldByName("Owner"); isRegister {
 			topic = "register"
+		} else if _, isTopic := reflect.Zero(typ).Interface().(AboutMessage); isTopic {
+			topic = "message"
 		} else if _, isUnit := reflect.Zero(typ).Interface().(Command).Stream().Unit(); isUnit {
 			topic = "unit"
 		}
@@ -102,6 +104,7 @@ func TestTheLawsHoldForRandomHistories(t *testing.T) {
 		{"unit", events.KindUnit, events.AtMostOnce}, {"register", events.KindUnit, events.AtMostOnce},
 		{"register", events.KindPostSync, events.AtMostOnce}, {"register", events.KindPostSync, events.ExactlyOnce},
 		{"run, job, node and control", events.KindUnit, events.AtMostOnce}, {"run, job, node and control", events.KindUnit, events.ExactlyOnce},
+		{"register", events.KindMessage, events.AtMostOnce}, {"message", events.KindMessage, events.AtMostOnce},
 	} {
 		t.Run(tt.topic+" "+string(tt.kind)+" "+string(tt.mode), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -209,7 +212,16 @@ func (w *world) requireAllowed(before State, e events.Event, after State) {
 		}
 	case Register:
 		w.requireSoundRegister(b, e, after.(Register))
+	case Topic:
+		before, after := b.Message(theMessage).Status, after.(Topic).Message(theMessage).Status
+		require.Contains(w.t, messageSteps[before], after, "%s by %s", before, e.EventType())
 	}
+}
+
+// messageSteps is J-3 without the register, and without what an application's own transaction writes.
+var messageSteps = map[MessageStatus][]MessageStatus{
+	"":          {MessageOpen},
+	MessageOpen: {MessageRejected},
 }
 
 func (w *world) requireSoundRegister(b Register, e events.Event, a Register) {
@@ -290,7 +302,7 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 	switch f.Name {
 	case "New":
 		return reflect.ValueOf(register.Newest == 0)
-	case "RunOpen", "Sent", "SlotFree", "Counted":
+	case "RunOpen", "Sent", "Taken", "SlotFree", "Counted":
 		return pick(w, f.Name, true, true, true, true, true, true, true, false)
 	case "N":
 		if c == reflect.TypeFor[ClaimWakeup]() {
@@ -353,6 +365,12 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 			}
 		}
 		return pick(w, f.Name, tokenA, tokenB)
+	case reflect.TypeFor[events.MessageID]():
+		return reflect.ValueOf(theMessage)
+	case reflect.TypeFor[events.MessageSubmitted]():
+		return reflect.ValueOf(events.MessageSubmitted{Message: theMessage})
+	case reflect.TypeFor[Imported]():
+		return pick(w, f.Name, ImportPending, ImportInProgress, ImportSpent)
 	case reflect.TypeFor[events.Kind]():
 		return reflect.ValueOf(w.kind)
 	case reflect.TypeFor[events.DeliveryMode]():

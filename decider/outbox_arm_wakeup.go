@@ -22,8 +22,8 @@ func (c ArmWakeup) Fresh() bool             { return c.New }
 
 func (c ArmWakeup) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Register)
-	if !DeliveryOf(c.Kind, c.Mode).Rearm && r.Newest > 0 {
-		return nil, nil // wakeup 1 is the only one (K table)
+	if !DeliveryOf(c.Kind, c.Mode).mayArm(r, c.Cause) {
+		return nil, nil // K table
 	}
 	n := r.Announce()
 	if at, open := r.OpenAt(); open {

@@ -66,13 +66,18 @@ type Redrive struct {
 	RedriveAfter events.Span // relay.redrive_after
 	PostRedrive  events.Span // post_sync.redrive_after, of exactly_once
 	Mode         events.DeliveryMode
-	CloserGone   bool // the incarnation of Register.ClosedBy is gone
-	UnitLost     bool // of dispatch: the message of a dispatching unit died with its incarnation
-	Room         bool // of dispatch: a free slot lets a unit of the run in
+	CloserGone   bool        // the incarnation of Register.ClosedBy is gone
+	UnitLost     bool        // of dispatch: the message of a dispatching unit died with its incarnation
+	Room         bool        // of dispatch: a free slot lets a unit of the run in
+	CloserShared bool        // of message: the incarnation of Register.ClosedBy shares its store, so its death is not seen
+	Stale        events.Span // of message: dispatch.stale
 }
 
 // Materialize reports that an owed obligation has lost its wakeup, so that it must be armed again.
 func (d Redrive) Materialize(k events.Kind, r Register) bool {
+	if k == events.KindMessage {
+		return d.messageLost(r)
+	}
 	wait := d.RedriveAfter
 	if k == events.KindPostSync {
 		if r.Newest > 0 && !DeliveryOf(k, d.Mode).Rearm {
@@ -94,6 +99,14 @@ func (d Redrive) Materialize(k events.Kind, r Register) bool {
 		}
 	}
 	return r.Closed == 0 || r.LastClosedAt <= d.Now.Add(-wait) || d.lost(k, r)
+}
+
+// messageLost reports that an application's message, which nobody has handled, died in the memory of the process that took
+// it (REC-11). No broker can be asked for it, and none delivers it again. Where the death of a process is not seen it is
+// taken for lost after a while; if it is not, the second delivery finds it handled (M-12).
+func (d Redrive) messageLost(r Register) bool {
+	inProcess := r.Status == RegisterIdle && r.Closed > 0 && r.Transport == events.TransportLocal
+	return inProcess && (d.CloserGone || d.CloserShared && r.LastClosedAt <= d.Now.Add(-d.Stale))
 }
 
 // lost reports that a message died with its process, so that nothing is to be waited for (N-3): that of the newest closed

@@ -36,6 +36,8 @@ func React(e events.Envelope, after State, f Facts) []Command {
 		return []Command{ArmWakeup{
 			Owner: run, Kind: events.KindDispatch, Mode: f.Mode(run), At: event.AvailableAt, Cause: events.ArmDeferred,
 		}}
+	case events.MessageSubmitted:
+		return []Command{ArmMessage(event, e.At)}
 	case events.OutboxDropped:
 		return armLater(after.(Register), f)
 	case events.RunFinalized, events.RunCancelled:

@@ -116,6 +116,12 @@ func samples() []sample {
 		{parked, redrive(second)},
 		{unresolved, resolve("a", events.ResolvedLost)},
 
+		{nil, SubmitMessage{Topic: "t", Message: events.MessageSubmitted{Message: theMessage}}},
+		{submittedMessage(), rejected()},
+		{nil, imported(ImportPending)},
+		{nil, imported(ImportInProgress)},
+		{nil, imported(ImportSpent)},
+
 		{nil, StartNode{Node: nodeA, Started: events.NodeStarted{Host: "box"}}},
 		{up, RecoverNode{Node: nodeA}},
 		{up, NoteStep{Node: nodeA, Number: 1, Before: t0, After: t0.Add(hour), GraceUntil: t0.Add(hour + lease)}},
@@ -177,7 +183,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"open_job", "link_job", "close_job", "plan_run", "start_run", "finalize_run", "start_post", "complete_post", "fail_post",
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
-		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
+		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
 		"note_step", "confirm_clock", "stop_node", "open_breaker", "close_breaker",
 		"pause_engine", "resume_engine", "pause_source", "resume_source",
 	}, names)

@@ -34,6 +34,9 @@ func deliveryTable(testing.TB) string {
 		}
 		order := map[events.Order]string{events.PublishFirst: "publish, then mark", events.MarkFirst: "mark, then publish"}[d.Order]
 		again := map[bool]string{true: "yes", false: "**never**"}[d.Rearm]
+		if d.ByRedrive {
+			again = "by redrive only"
+		}
 		rows = append(rows, []string{kind, d.Guarantee, order, again, d.ArmedBy, d.Harmless})
 	}
 	return table([]string{"kind", "guarantee", "order", "armed again", "armed by", "what makes duplicates harmless"}, rows)

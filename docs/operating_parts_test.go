@@ -56,6 +56,10 @@ var rendered = map[string]string{
 	"jobs_view.status": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
 	"clock_view.behind_ms": "number",
 	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
+	"messages_view.state": "text", "messages_view.payload": "text", "messages_view.encoding": "text", "messages_view.metadata": "text",
+	"messages_view.submitted_at": "time", "messages_view.available_at": "time", "messages_view.attempts": "number",
+	"messages_view.last_dispatched_at": "time", "messages_view.error_category": "text", "messages_view.error_text": "text",
+	"messages_view.settled_at": "time",
 }
 
 // viewColumns are the columns of every readable view, in the order in which the release has them. The type of a column

@@ -219,7 +219,13 @@ func troubled(t *testing.T, look func(store string)) {
 			good, like("bad", "ridge", fails(provider.Network)), retried, outcomes, like("late", "pier", writes),
 			like("stuck", "mole", writes), failing, slow,
 		},
+		Messages: map[string]node.Consumer{"booking.made": {
+			Validate: func(*message.Message) error { return errMood },
+			Handle:   func(context.Context, *sql.Tx, *message.Message) error { return nil },
+		}},
 	})
+	_, err := n.Engine().Submit(t.Context(), towline.Message{Topic: "booking.made", Payload: []byte(`{"seat":"12A"}`)})
+	require.NoError(t, err)
 	for _, name := range []string{"good", "bad", "retried", "outcomes", "late", "stuck", "failing"} {
 		syncOf[plan(t, n, towline.RunSpec{Sync: name}).Run] = name
 	}
@@ -238,6 +244,7 @@ func troubled(t *testing.T, look func(store string)) {
 			`SELECT 1 FROM runs_view WHERE posts LIKE '%completed%'`,
 			`SELECT 1 FROM runs_view WHERE effects = 'open' AND posts LIKE '%no such table%'`,
 			`SELECT 1 FROM outbox_view WHERE kind = 'post_sync' AND status = 'idle'`,
+			`SELECT 1 FROM messages_view WHERE state = 'rejected'`,
 		} {
 			until(t, store, seen)
 		}

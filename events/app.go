@@ -14,6 +14,7 @@ type (
 	MessageSubmitted struct {
 		Message     MessageID         `json:"message_id"`
 		Payload     json.RawMessage   `json:"payload"`
+		Encoding    Encoding          `json:"encoding,omitzero"` // of the payload's bytes
 		Metadata    map[string]string `json:"metadata,omitempty"`
 		Key         string            `json:"key,omitzero"` // the producer's own; makes adding idempotent (M-2)
 		AvailableAt Micros            `json:"available_at,omitzero"`

@@ -98,6 +98,9 @@ func (s StreamID) Control() (source string, ok bool) {
 	return source, s.family == FamilyControl
 }
 
+// Topic is that of application messages, and false for a stream of another family.
+func (s StreamID) Topic() (string, bool) { return s.text, s.family == FamilyApp }
+
 // Register returns the owner's 16 bytes and the kind, and false for a stream that is no register.
 func (s StreamID) Register() (owner [16]byte, k Kind, ok bool) {
 	i := int(s.family) - int(familyRegister)

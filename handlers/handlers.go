@@ -31,6 +31,9 @@ type Config struct {
 	DB      *sql.DB          // of the store, for post_sync functions that name no other; nil: there is none
 	Workers int              // units that run at once, not counting providers that were left behind (HU-4); zero: 4
 	Name    string           // of the worker, for people
+
+	Messages map[string]Consumer // of application messages, by topic
+	Inbox    Inbox               // of Messages; nil: there are none
 }
 
 // Handlers are the tasks of one process.
@@ -80,11 +83,15 @@ func (h *Handlers) Register(r *message.Router, subscriber func(events.Kind) mess
 // consume handles a message, and keeps it for as long as the store is away: a transport counts deliveries, and a full
 // disk would use them up (C-44).
 func (h *Handlers) consume(m *message.Message) error {
+	return h.persist(m, func(ctx context.Context) error { return h.Handle(ctx, m) })
+}
+
+func (h *Handlers) persist(m *message.Message, handle func(context.Context) error) error {
 	ctx := context.WithoutCancel(m.Context())
-	err := h.Handle(ctx, m)
+	err := handle(ctx)
 	for errors.Is(err, towline.ErrUnavailable) && h.rest() {
 		h.complain(err)
-		err = h.Handle(ctx, m)
+		err = handle(ctx)
 	}
 	switch {
 	case errors.Is(err, provider.ErrStopping):
@@ -135,7 +142,7 @@ func (h *Handlers) Handle(ctx context.Context, m *message.Message) error {
 		return h.finalizeSyncRun(ctx, n)
 	case events.KindPostSync:
 		return h.postSync(ctx, n)
-	case events.KindMessage: // an application's: this release has no consumer for it
+	case events.KindMessage: // an application's comes without a notice
 	}
 	h.e.Count(towline.Tally{BadMessages: 1})
 	h.logger.Warn("message of an unknown kind", "kind", n.Kind, "message", m.UUID) // K-7

@@ -52,6 +52,9 @@ func childKnobs() towline.Knobs {
 // child is the other process: it plans a run of two units, says so, works on the first at once, and hangs in the second
 // until it is told to go on.
 func child() int {
+	if role := os.Getenv(messageRole); role != "" {
+		return messageChild(role)
+	}
 	in := bufio.NewScanner(os.Stdin)
 	told := make(chan struct{}, 1)
 	go func() {
@@ -110,12 +113,17 @@ type process struct {
 
 func spawn(t *testing.T, retry bool) *process {
 	t.Helper()
+	if retry {
+		return spawnWith(t, "NODE_TEST_RETRY=yes")
+	}
+	return spawnWith(t)
+}
+
+func spawnWith(t *testing.T, environment ...string) *process {
+	t.Helper()
 	p := &process{t: t, path: filepath.Join(t.TempDir(), "towline.db"), lines: make(chan string, 100)}
 	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Env = append(os.Environ(), childVariable+"="+p.path)
-	if retry {
-		p.cmd.Env = append(p.cmd.Env, "NODE_TEST_RETRY=yes")
-	}
+	p.cmd.Env = append(append(os.Environ(), childVariable+"="+p.path), environment...)
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/handlers"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/transport"
@@ -33,6 +37,15 @@ type Config struct {
 	// Transports are publishers that targets of post_sync may name (towline.Target.Transport).
 	Transports map[string]transport.Publisher
 
+	// Publisher is where application messages go (M-1): any publisher of Watermill. nil: in process, to Messages. Traits say
+	// what can be relied on of it; NilMeansStored is required, for only its word says that a message has arrived. The caller
+	// closes it, behind Run.
+	Publisher message.Publisher
+	Traits    transport.Traits
+	// Messages are the in-process consumers of application messages, by topic. A message of another topic is parked;
+	// without any consumer all wait in the store.
+	Messages map[string]Consumer
+
 	Logger *slog.Logger     // nil: slog.Default()
 	Now    func() time.Time // the wall clock; nil: time.Now
 	// Monotonic is the clock beside Now that no step of the wall clock touches: how long it has run since any fixed moment.
@@ -47,6 +60,15 @@ type Config struct {
 	// AllowNetworkFS opens a store on a network file system, without WAL (DUR-3).
 	AllowNetworkFS bool
 }
+
+// Consumer handles the messages of a topic: Validate before any look-up, Handle in a transaction of the store.
+type Consumer = handlers.Consumer
+
+// MessageHandler handles a message in the transaction in which the record of it commits (M-12).
+type MessageHandler = handlers.MessageHandler
+
+// Invalid marks an error of a MessageHandler as one that no repetition cures: the message is rejected (M-8).
+func Invalid(err error) error { return handlers.Invalid(err) }
 
 // Sync is towline.Sync with its ports.
 type Sync struct {
@@ -89,15 +111,43 @@ func (c Config) check(logger *slog.Logger) error {
 			logger.Warn("units are tried again, and their sink cannot refuse a late attempt: see Fenced in package sink", "sync", s.Name)
 		}
 	}
+	if err := c.checkMessages(); err != nil {
+		return err
+	}
 	for _, k := range events.Kinds {
 		p, ok := c.Routes[k]
 		if !ok || p == nil || transport.Confirms(p) {
 			continue
 		}
+		if k == events.KindMessage {
+			return fmt.Errorf("routes: %s: transport %q cannot confirm a publish, so no message could ever be known to have arrived; say so in its Traits if it can", k, p.Name())
+		}
 		if k == events.KindPostSync {
 			return fmt.Errorf("routes: %s: transport %q cannot confirm a publish, so no post_sync could ever be known to have arrived; route it elsewhere, or say so in its Traits if it can", k, p.Name())
 		}
 		logger.Warn("the transport cannot confirm a publish: every wakeup is published again until its work is done", "kind", k, "transport", p.Name())
+	}
+	return nil
+}
+
+// checkMessages: application messages go one way.
+func (c Config) checkMessages() error {
+	routed := c.Routes[events.KindMessage] != nil
+	switch {
+	case c.Publisher != nil && routed:
+		return errors.New("publisher and routes both take application messages: set one of them")
+	case c.Publisher != nil && !c.Traits.NilMeansStored:
+		return errors.New("publisher: traits do not say that nil means stored, so no message could ever be known to have arrived: set Traits.NilMeansStored if Publish returns nil only when the broker has the message")
+	case (c.Publisher != nil || routed) && len(c.Messages) > 0:
+		return errors.New("messages are handled in this process, and publisher or routes send them elsewhere: set one of them")
+	}
+	for _, topic := range slices.Sorted(maps.Keys(c.Messages)) {
+		if err := events.CheckTopic(topic); err != nil {
+			return fmt.Errorf("messages: %w", err)
+		}
+		if c.Messages[topic].Handle == nil {
+			return fmt.Errorf("messages: topic %q: handle is missing", topic)
+		}
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type Node struct {
 	relay    *relay.Runner
 	handlers *handlers.Handlers
 	bus      *local.Bus
+	apps     appRoute // of application messages
 	logger   *slog.Logger
 
 	mu      sync.Mutex
@@ -60,6 +61,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err := c.check(n.logger); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
+	n.apps = newAppRoute(c, n.logger)
 	syncs, ports := catalogue(c.Syncs)
 	clock := towline.NewClockPair(c.Now, c.Monotonic)
 	durability := "full"
@@ -90,7 +92,9 @@ func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[str
 	if err != nil {
 		return err
 	}
-	n.handlers = handlers.New(n.engine, handlers.Config{Ports: ports, DB: n.store.DB(), Workers: n.workers(), Name: host})
+	n.handlers = handlers.New(n.engine, handlers.Config{
+		Ports: ports, DB: n.store.DB(), Workers: n.workers(), Name: host, Messages: n.c.Messages, Inbox: n.store,
+	})
 	n.relay, err = relay.New(n.engine, n.route, relay.Transports(n.c.Transports))
 	return err
 }
@@ -116,6 +120,9 @@ const defaultWorkers = 4
 func (n *Node) route(k events.Kind) transport.Publisher {
 	if p := n.c.Routes[k]; p != nil {
 		return p
+	}
+	if k == events.KindMessage {
+		return n.apps.publisher
 	}
 	if n.workers() < 0 && n.c.Bus == nil {
 		return nil
@@ -230,14 +237,21 @@ func (n *Node) RunWhile(ctx context.Context, work func(context.Context) error) e
 }
 
 // consumers are the routers on which the handlers stand, over the bus. post_sync has its own: at a stop it goes on until
-// its queue is empty, when the others have closed already. Both are nil without local workers.
-type consumers struct{ work, post *message.Router }
+// its queue is empty, when the others have closed already. Both are nil without local workers. apps has the consumers of
+// application messages; what a stop leaves in its queue is armed again by the next start (REC-11).
+type consumers struct{ work, post, apps *message.Router }
 
 func (n *Node) newConsumers() (c consumers, err error) {
+	config := message.RouterConfig{CloseTimeout: n.grace() + handlers.ObeyTimeout + settleTime}
+	if n.apps.bus != nil {
+		if c.apps, err = message.NewRouter(config, transport.QuietLogger(n.logger)); err != nil {
+			return c, fmt.Errorf("router: %w", err)
+		}
+		n.handlers.RegisterMessages(c.apps, n.apps.bus.Subscriber(appLanes))
+	}
 	if n.workers() < 0 {
 		return c, nil
 	}
-	config := message.RouterConfig{CloseTimeout: n.grace() + handlers.ObeyTimeout + settleTime}
 	if c.work, err = message.NewRouter(config, transport.QuietLogger(n.logger)); err != nil {
 		return c, fmt.Errorf("router: %w", err)
 	}
@@ -264,7 +278,7 @@ func (n *Node) newConsumers() (c consumers, err error) {
 
 // run starts the routers. One that is closed before it runs waits for its handlers until its timeout.
 func (c consumers) run(ctx context.Context, group *errgroup.Group, failed <-chan struct{}) {
-	for _, r := range []*message.Router{c.work, c.post} {
+	for _, r := range []*message.Router{c.work, c.post, c.apps} {
 		if r == nil {
 			continue
 		}
@@ -291,8 +305,12 @@ func (n *Node) grace() time.Duration { return max(n.engine.Knobs().ShutdownGrace
 func (n *Node) stopWork(c consumers) error {
 	grace := time.AfterFunc(n.grace(), n.handlers.Stop)
 	defer grace.Stop()
+	var err error
+	if c.apps != nil {
+		err = c.apps.Close()
+	}
 	if c.work == nil {
-		return nil
+		return err
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- c.work.Close() }()
@@ -303,7 +321,7 @@ func (n *Node) stopWork(c consumers) error {
 		}
 		cancel()
 	}
-	err := errors.Join(c.post.Close(), <-closed)
+	err = errors.Join(err, c.post.Close(), <-closed)
 	n.handlers.Stop()
 	if err != nil {
 		return fmt.Errorf("stop handlers: %w", err)
@@ -334,6 +352,7 @@ func (n *Node) lastWord() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	_ = n.bus.Close() // it cannot fail
+	n.apps.close()
 	return errors.Join(n.engine.Stop(ctx, "stopped"), n.store.Close())
 }
 

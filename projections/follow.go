@@ -76,10 +76,11 @@ func newFolder(stream func(events.StreamID) ([]events.Envelope, error)) *folder 
 
 func (f *folder) step(e events.Envelope) (before, after decider.State, err error) {
 	before, known := f.states.Get(e.Stream)
+	zero := decider.Zero(e.Stream)
 	switch {
 	case known:
-	case e.Version == 1:
-		before = decider.Zero(e.Stream)
+	case e.Version == 1, decider.IsPartial(zero):
+		before = zero
 	default:
 		if before, err = f.load(e.Stream, e.Version-1); err != nil {
 			return nil, nil, err
@@ -112,8 +113,8 @@ func Ended(s decider.State) bool {
 		return s.Exists() && !s.Open()
 	case decider.Unit:
 		return s.Exists() && !s.Open()
-	case decider.Register:
-		return false // an idle register is armed again and again while its run is open
+	case decider.Register: // that of a run is armed again and again while its run is open
+		return s.Kind == events.KindMessage && s.Status == decider.RegisterIdle
 	case decider.Control:
 		return false
 	case decider.Job:

@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -48,6 +49,8 @@ type history struct {
 	relay *relay.Relay
 
 	waiting []transport.Notice
+	apps    []string // deliveries of application messages
+	made    byte     // ids of them
 	leases  []towline.Lease
 	tokens  []events.Token
 	starts  byte
@@ -158,13 +161,17 @@ func (*history) Name() string { return events.TransportLocal }
 
 // Send keeps the message, refuses it, or does not know.
 func (h *history) Send(_ context.Context, _ string, m *message.Message) transport.Receipt {
-	n, err := transport.ParseNotice(m)
-	require.NoError(h.tb, err)
+	keep := func() { h.apps = append(h.apps, m.UUID) }
+	if m.Metadata.Get(events.MetadataMessageID) == "" {
+		n, err := transport.ParseNotice(m)
+		require.NoError(h.tb, err)
+		keep = func() { h.waiting = append(h.waiting, n) }
+	}
 	switch h.draw("publish", 24) {
 	case 0:
 		return transport.Refused(errors.New("no"))
 	case 1:
-		h.waiting = append(h.waiting, n)
+		keep()
 		return transport.Unknown(errors.New("timeout"))
 	case 2:
 		return transport.Unknown(errors.New("timeout"))
@@ -175,7 +182,7 @@ func (h *history) Send(_ context.Context, _ string, m *message.Message) transpor
 			return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errors.New("too large")}
 		}
 	}
-	h.waiting = append(h.waiting, n)
+	keep()
 	return transport.Accepted("")
 }
 
@@ -288,6 +295,23 @@ var steps = []struct {
 		h.close()
 		h.restart()
 	}},
+	{"submit", 2, func(h *history) {
+		_, err := h.e.Submit(context.Background(), towline.Message{Topic: "t", Payload: []byte("{}"),
+			Key: []string{"", "a", "b"}[h.draw("key", 3)]})
+		require.NoError(h.tb, err)
+	}},
+	{"publish", 2, func(h *history) { h.publish(1 + h.draw("messages", 3)) }},
+	{"consume", 6, func(h *history) {
+		if len(h.apps) == 0 {
+			return
+		}
+		i := h.draw("which", len(h.apps))
+		delivery := h.apps[i]
+		if h.draw("twice", 4) > 0 {
+			h.apps = slices.Delete(h.apps, i, i+1)
+		}
+		h.consume(delivery)
+	}},
 	{"fail", 2, func(h *history) {
 		planted := errors.New("planted")
 		require.ErrorIs(h.tb, h.e.Transact(context.Background(), "", func(tx *towline.Tx) error {
@@ -349,7 +373,7 @@ func (h *history) operate() {
 }
 
 func (h *history) restart() {
-	h.waiting = nil
+	h.waiting, h.apps = nil, nil
 	h.lacks = max(0, h.draw("lacks", 9)-4)
 	h.open()
 }
@@ -402,6 +426,47 @@ func (h *history) handle(n transport.Notice) {
 		}
 		require.NoError(h.tb, h.e.CompletePost(ctx, p, "done"))
 	}
+}
+
+// follow lets the engine see what an application has done last.
+func (h *history) follow() {
+	h.tb.Helper()
+	require.NoError(h.tb, h.e.Follow(context.Background()))
+}
+
+// publish commits messages in a transaction of an application, or rolls it back.
+func (h *history) publish(n int) {
+	h.tb.Helper()
+	tx, err := h.file.DB().Begin()
+	require.NoError(h.tb, err)
+	box := sqlite.OutboxAt(tx, func() events.Micros { return events.MicrosOf(h.now) })
+	for range n {
+		h.made++
+		id := events.MessageID{0: 1, 1: 0x9d, 14: h.starts, 15: h.made}
+		m := message.NewMessage(id.String(), []byte("text"))
+		if h.draw("later", 4) == 0 {
+			m.Metadata.Set(events.MetadataAvailableAt, h.now.Add(time.Minute).Format(time.RFC3339Nano))
+		}
+		require.NoError(h.tb, box.Publish([]string{"t", "other"}[h.draw("topic", 2)], m))
+	}
+	if h.draw("rolls back", 4) == 0 {
+		require.NoError(h.tb, tx.Rollback())
+		return
+	}
+	require.NoError(h.tb, tx.Commit())
+}
+
+// consume handles a delivery, or rejects it.
+func (h *history) consume(delivery string) {
+	h.tb.Helper()
+	id, err := events.ParseMessageID(delivery[:26])
+	require.NoError(h.tb, err)
+	if h.draw("rejects", 4) == 0 {
+		require.NoError(h.tb, h.e.RejectMessage(context.Background(), id, events.InvalidPayload, "no"))
+		return
+	}
+	_, err = h.file.Consume(context.Background(), id, delivery, func(context.Context, *sql.Tx) error { return nil })
+	require.NoError(h.tb, err)
 }
 
 func (h *history) settle(l towline.Lease) {
@@ -458,6 +523,7 @@ func told(t *testing.T, seed byte, n int) *history {
 	for range n {
 		h.step()
 	}
+	h.follow()
 	return h
 }
 

@@ -37,6 +37,7 @@ type Hot struct {
 	left       map[place]bool // where the last success has left a state
 	alive      map[events.NodeID]events.StoreMode
 	clock      clockFacts
+	unarmed    int // messages that were submitted and have no wakeup yet (M-1)
 
 	knobs HotKnobs
 	undo  []change
@@ -172,6 +173,7 @@ func (h *Hot) Apply(e events.Envelope, before, after decider.State) {
 		h.control(after.(decider.Control), after.(decider.Control).Source)
 	}
 	h.fact(e)
+	h.messages(h.undo[len(h.undo)-1], 1)
 }
 
 // Mark is a place in the undo log. Forget drops what lies before it: those transactions have ended.
@@ -203,6 +205,7 @@ func (h *Hot) Rollback(mark int) bool {
 	for i := len(h.undo) - 1; i >= mark; i-- {
 		c := h.undo[i]
 		h.position = c.event.Position - 1
+		h.messages(c, -1)
 		if c.cooled != nil {
 			h.uncool(c.cooled)
 		}

@@ -34,6 +34,9 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	if err := h.loadRuns(tx); err != nil {
 		return nil, err
 	}
+	if err := h.loadMessages(tx); err != nil {
+		return nil, err
+	}
 	return h, h.loadPlaces(tx)
 }
 
@@ -177,6 +180,7 @@ func (h *Hot) Dump(now events.Micros) []string {
 	h.settle(now)
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add("messages without a wakeup %d", h.unarmed)
 	add("position %d epoch %d in flight %d waiting %d", h.position, h.epoch, h.flight.live, h.flight.waiting)
 	for _, r := range h.order {
 		offered := 0

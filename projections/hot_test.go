@@ -116,6 +116,7 @@ func TestTheHotViewEqualsTheTablesAtEveryStep(t *testing.T) {
 		f := newFollower(rt, h)
 		for range rapid.IntRange(20, 80).Draw(rt, "steps") {
 			h.step()
+			h.follow()
 			h.read(func(r store.Reader) {
 				now := h.e.Now()
 				f.follow(r, now)
@@ -129,7 +130,7 @@ func TestTheHotViewEqualsTheTablesAtEveryStep(t *testing.T) {
 	require.Positive(t, undone)
 }
 
-// REC-4, REC-7, REC-9, REC-10, O-8: what the scans of the reconciler say in SQL is what the deciding transaction says
+// REC-4, REC-7, REC-9, REC-10, REC-11, O-8: what the scans of the reconciler say in SQL is what the deciding transaction says
 // of the same moment: nothing owed is overlooked.
 func TestTheScansOverlookNothing(t *testing.T) {
 	check(t, 8, func(rt *rapid.T) {
@@ -137,6 +138,7 @@ func TestTheScansOverlookNothing(t *testing.T) {
 		defer h.close()
 		for range rapid.IntRange(20, 60).Draw(rt, "steps") {
 			h.step()
+			h.follow()
 			h.read(func(r store.Reader) { scansAgree(rt, h, r, h.e.Now()) })
 		}
 	})
@@ -178,6 +180,29 @@ func scansAgree(t tester, h *history, r store.Reader, now events.Micros) {
 		reg := fold[decider.Register](t, r, events.RegisterStream(d.Key.Owner, d.Key.Kind))
 		require.Equal(t, decider.RegisterPending, reg.Status)
 		require.LessOrEqual(t, reg.AvailableAt, now)
+	}
+	messageScansAgree(t, r, hot, now)
+}
+
+// messageScansAgree does so for every message.
+func messageScansAgree(t tester, r store.Reader, hot *projections.Hot, now events.Micros) {
+	v := projections.NewView(r)
+	stale := events.SpanOf(15 * time.Minute)
+	lost, err := v.LostMessages(now.Add(-stale), events.MessageID{}, 1000)
+	require.NoError(t, err)
+	unarmed, err := v.UnarmedMessages(1000)
+	require.NoError(t, err)
+	require.Len(t, unarmed, hot.Unarmed())
+	all, err := v.Messages(events.MessageID{}, 1000)
+	require.NoError(t, err)
+	for _, m := range all {
+		topic := fold[decider.Topic](t, r, events.AppStream(m.Topic)).Message(m.Message)
+		over := topic.Status != decider.MessageOpen
+		require.Equal(t, over, m.State == projections.MessageHandled || m.State == projections.MessageRejected)
+		reg := fold[decider.Register](t, r, events.MessageStream(m.Message))
+		d := decider.Redrive{Now: now, Stale: stale, CloserGone: hot.Gone(reg.ClosedBy), CloserShared: hot.Shared(reg.ClosedBy)}
+		require.Equal(t, !over && d.Materialize(events.KindMessage, reg), slices.Contains(lost, m.Message), "%+v", m)
+		require.Equal(t, reg.Newest == 0, slices.ContainsFunc(unarmed, func(u projections.MessageRow) bool { return u.Message == m.Message }))
 	}
 }
 

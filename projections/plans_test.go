@@ -41,6 +41,26 @@ var hot = []struct {
 	name string
 	ask  func(*recorder) error
 }{
+	{"unarmed_messages", func(r *recorder) error { return second(projections.NewView(r).UnarmedMessages(100)) }},
+	{"lost_messages", func(r *recorder) error {
+		return second(projections.NewView(r).LostMessages(now, events.MessageID{}, 100))
+	}},
+	{"message", func(r *recorder) error {
+		_, _, err := projections.NewView(r).Message(events.MessageID{})
+		return err
+	}},
+	{"message_row", func(r *recorder) error {
+		_, _, err := projections.NewView(r).MessageRow(events.MessageID{})
+		return err
+	}},
+	{"keyed_message", func(r *recorder) error {
+		_, _, err := projections.NewView(r).KeyedMessage("t", "k")
+		return err
+	}},
+	{"messages", func(r *recorder) error { return second(projections.NewView(r).Messages(events.MessageID{}, 10)) }},
+	{"rejected_messages", func(r *recorder) error {
+		return second(projections.NewView(r).RejectedMessages(events.MessageID{}, 10))
+	}},
 	{"dead_claims", func(r *recorder) error {
 		return second(projections.NewView(r).DeadClaims(now, projections.Key{},
 			100))
@@ -139,6 +159,8 @@ var bounded = []string{
 	"USING COVERING INDEX runs_post", "USING INDEX runs_effects", "USING COVERING INDEX runs_effects", "USING INDEX units_lease",
 	"USING INDEX outbox_claims", "USING INDEX outbox_held",
 	"USING COVERING INDEX outbox_held",
+	"USING COVERING INDEX messages_unarmed", "USING INDEX messages_unarmed", "USING INDEX messages_in_process",
+	"USING COVERING INDEX messages_in_process",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
 	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources",
 	"SCAN projection", "SCAN clock", "SCAN CONSTANT ROW",

@@ -42,6 +42,7 @@ type office struct {
 	relay  *relay.Relay
 	broker *broker
 	log    *enginetest.Log
+	made   int // messages of an application
 }
 
 type options struct {
@@ -223,6 +224,7 @@ var errAway = fmt.Errorf("disk full: %w", store.ErrUnavailable)
 type sent struct {
 	topic, id string
 	notice    transport.Notice
+	app       *message.Message // an application's; nil: a notice
 }
 
 // broker records, and does as its script says.
@@ -237,11 +239,15 @@ type broker struct {
 func (b *broker) Name() string { return cmp.Or(b.name, "broker") }
 
 func (b *broker) Send(_ context.Context, topic string, m *message.Message) transport.Receipt {
-	n, err := transport.ParseNotice(m)
-	if err != nil {
-		return transport.Refused(err)
+	s := sent{topic: topic, id: m.UUID}
+	if m.Metadata.Get(events.MetadataMessageID) != "" {
+		s.app = m
+	} else {
+		var err error
+		if s.notice, err = transport.ParseNotice(m); err != nil {
+			return transport.Refused(err)
+		}
 	}
-	s := sent{topic, m.UUID, n}
 	b.mu.Lock()
 	b.got = append(b.got, s)
 	b.stacks = append(b.stacks, stack())

@@ -24,11 +24,12 @@ type lane struct {
 	kinds   []events.Kind
 	wake    waker // of a Runner
 	refusal throttle
-	behind  projections.DueCursor // where a drain goes on: what could not be claimed is in nobody's way (O-19)
+	behind  dueScan // where a drain goes on: what could not be claimed is in nobody's way (O-19)
 
 	mu       sync.Mutex
 	breaker  breaker
 	drain    drain
+	odd      bool     // whose turn the odd place of a batch is (M-15)
 	changes  []change // of the breaker, that no transaction has noted yet
 	receipts int      // so far; it orders them
 	worked   int      // number of the newest accepted one
@@ -48,7 +49,7 @@ func newLanes(routes Routes) []*lane {
 		if p == nil {
 			continue
 		}
-		i := slices.IndexFunc(lanes, func(l *lane) bool { return l.name == p.Name() })
+		i := slices.IndexFunc(lanes, func(l *lane) bool { return l.name == p.Name() && !inProcess(l.name, k) })
 		if i < 0 {
 			i = len(lanes)
 			lanes = append(lanes, &lane{name: p.Name(), wake: newWaker()})
@@ -59,13 +60,19 @@ func newLanes(routes Routes) []*lane {
 }
 
 // resume is where the next scan begins: at what is due first, but for a drain that is under way.
-func (l *lane) resume() projections.DueCursor {
+func (l *lane) resume() dueScan {
 	from := l.behind
-	l.behind = projections.DueCursor{}
+	l.behind = dueScan{}
 	if _, d := l.standing(); !d.limited() {
-		return projections.DueCursor{}
+		return dueScan{}
 	}
 	return from
+}
+
+// inProcess reports the messages of an application that are handled in this process. They have a queue and a lane of their
+// own, so that one which is full holds up no run.
+func inProcess(name string, k events.Kind) bool {
+	return name == events.TransportLocal && k == events.KindMessage
 }
 
 // wakeups are those that go through the lane.

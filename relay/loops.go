@@ -116,6 +116,7 @@ func (r *Runner) step(ctx context.Context, l *lane) Report {
 		report.fail("settle", err)
 		return report // the store is away
 	}
+	report.fail("follow the log", r.e.Follow(ctx))
 	report.fail("publish", r.work(ctx, l, &report))
 	report.fail("look for the next due time", r.e.View(ctx, func(v projections.View) (err error) {
 		report.NextDue, err = r.nextDue(v, l)

@@ -28,6 +28,9 @@ func (r *Relay) materialize(ctx context.Context, report *Report) error {
 			errs = append(errs, fmt.Errorf("%s: %w", scan.kind, err))
 		}
 	}
+	if err := r.materializeMessages(ctx, report); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", events.KindMessage, err))
+	}
 	return errors.Join(errs...)
 }
 

@@ -40,9 +40,15 @@ type outgoing struct {
 	target   string // of post_sync
 	notice   transport.Notice
 	straight *destination // nil: by the route of its kind
+	app      *application // an application's message; nil: the notice
 }
 
-func (o outgoing) message() (*message.Message, error) { return o.notice.Message(o.id) }
+func (o outgoing) message() (*message.Message, error) {
+	if o.app != nil {
+		return o.app.message(o.id)
+	}
+	return o.notice.Message(o.id)
+}
 
 func (w *wakeup) markFirst() bool { return w.delivery.Order == events.MarkFirst }
 func (w *wakeup) failed() bool    { return w.failure != 0 }
@@ -52,17 +58,13 @@ func (w *wakeup) failed() bool    { return w.failure != 0 }
 // cannot be claimed is reported and left behind until the next step, and those after it go on (O-19).
 func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
 	k := r.e.Knobs()
-	for cursor := l.resume(); ctx.Err() == nil; {
+	for scan := l.resume(); ctx.Err() == nil; {
 		room := l.room(r.e.Now(), k)
 		if room == 0 { // the breaker has opened, or the backlog of an outage goes step by step (O-16)
-			l.behind = cursor
+			l.behind = scan
 			return nil
 		}
-		var due []projections.DueCursor
-		err := r.e.View(ctx, func(v projections.View) (err error) {
-			due, err = v.DueOf(l.wakeups(), r.e.Now(), cursor, room)
-			return err
-		})
+		due, err := r.due(ctx, l, scan, room)
 		if err != nil {
 			return err
 		}
@@ -82,7 +84,7 @@ func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
 			return nil // the publisher refuses: the next step tries again
 		}
 		if failed != nil || taken.moved()+taken.spared < len(due) {
-			cursor = due[len(due)-1] // what stays due is in nobody's way
+			scan.pass(due) // what stays due is in nobody's way
 		}
 	}
 	return nil
@@ -146,17 +148,15 @@ func (r *Relay) claim(ctx context.Context, l *lane, due []projections.DueCursor)
 }
 
 func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
-	run, err := tx.Run(key.Owner)
-	if err != nil {
-		return err
-	}
 	reg, err := tx.Register(key.Owner, key.Kind)
 	if err != nil {
 		return err
 	}
-	k := r.e.Knobs()
-	mode := run.Plan.Policy.PostSync
-	drop := tx.Owing(run, reg.Current).Drop(key.Kind)
+	owed, err := tx.Obligation(key, reg.Current)
+	if err != nil {
+		return err
+	}
+	k, mode, drop := r.e.Knobs(), owed.Mode(), owed.Drop
 	w := &wakeup{
 		before: reg, key: key, mode: mode, delivery: decider.DeliveryOf(key.Kind, mode), n: reg.Current, token: tx.NewToken(),
 	}
@@ -167,7 +167,7 @@ func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 		}
 	}
 	if drop == "" {
-		if w.messages, err = r.expand(tx, run, key.Kind, w.n); err != nil {
+		if w.messages, err = r.expand(tx, owed.Run, key, w.n); err != nil {
 			return err
 		}
 	}
@@ -201,8 +201,8 @@ func claimLength(k towline.Knobs, messages int) events.Span {
 }
 
 // expand lists the messages of a wakeup, anew with every claim (K-1, K-8).
-func (r *Relay) expand(tx *towline.Tx, run decider.Run, k events.Kind, n int) ([]outgoing, error) {
-	switch k {
+func (r *Relay) expand(tx *towline.Tx, run decider.Run, key projections.Key, n int) ([]outgoing, error) {
+	switch k := key.Kind; k {
 	case events.KindUnit:
 		var out []outgoing
 		for _, u := range tx.Announced(run.ID, n) {
@@ -214,8 +214,12 @@ func (r *Relay) expand(tx *towline.Tx, run decider.Run, k events.Kind, n int) ([
 		return out, nil
 	case events.KindPostSync:
 		return r.expandPost(tx, run, n)
+	case events.KindMessage:
+		return r.expandMessage(tx, key, n)
 	}
-	return []outgoing{{id: decider.MessageID(run.ID, k, n), notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n}}}, nil
+	return []outgoing{{
+		id: decider.MessageID(run.ID, key.Kind, n), notice: transport.Notice{Kind: key.Kind, Run: run.ID, Wakeup: n},
+	}}, nil
 }
 
 // sideBySide bounds how many messages of a lane are with its publisher at once.
@@ -473,12 +477,9 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 	if w.probe && w.failed() || cut && !w.failed() {
 		release.Cause, release.Counted = events.ReleaseBreakerOpen, false
 	}
-	run, err := tx.Run(w.key.Owner)
-	if err != nil {
-		return nil, err
-	}
-	release.Drop = tx.Owing(run, w.n).Drop(w.key.Kind)
-	return release, nil
+	owed, err := tx.Obligation(w.key, w.n)
+	release.Drop = owed.Drop
+	return release, err
 }
 
 func describe(r transport.Receipt) string {

@@ -99,6 +99,7 @@ type cursors struct {
 	dispatch events.RunID
 	finalize events.RunID
 	post     events.RunID
+	messages events.MessageID
 }
 
 // Pass is one round of the reconciler. A failing step is reported, and the next steps still run (REC-3). A pass over a
@@ -114,6 +115,7 @@ func (r *Relay) Pass(ctx context.Context) Report {
 // Step is the relay step alone: what a nudge runs (REC-1).
 func (r *Relay) Step(ctx context.Context) Report {
 	report := r.newReport()
+	report.fail("follow the log", r.e.Follow(ctx))
 	r.relay(ctx, &report)
 	return report
 }
@@ -122,6 +124,7 @@ func (r *Relay) newReport() Report { return Report{Materialized: map[events.Kind
 
 // repair is the first half of a pass: what does not publish.
 func (r *Relay) repair(ctx context.Context, report *Report) {
+	report.fail("follow the log", r.e.Follow(ctx))
 	report.fail("expire leases", r.expire(ctx, report))
 	report.fail("materialize", r.materialize(ctx, report))
 	report.fail("look for what is held", r.held(ctx, report))

@@ -112,15 +112,21 @@ type straightKey struct{}
 
 // withDestination tells the forwarder's publisher where a message goes.
 func (o outgoing) withDestination(ctx context.Context) context.Context {
-	if o.straight == nil {
-		return ctx
+	switch {
+	case o.straight != nil:
+		return context.WithValue(ctx, straightKey{}, o.straight.to)
+	case o.app != nil: // its topic, which is its own, may be the name of a kind
+		return context.WithValue(ctx, straightKey{}, o.app.to)
 	}
-	return context.WithValue(ctx, straightKey{}, o.straight.to)
+	return ctx
 }
 
 func (o outgoing) topic() string {
-	if o.straight != nil {
+	switch {
+	case o.straight != nil:
 		return o.straight.topic
+	case o.app != nil:
+		return o.app.Topic
 	}
 	return string(o.notice.Kind)
 }

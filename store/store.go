@@ -82,6 +82,9 @@ type Tx interface {
 	// Now is the one time of the transaction, never before the newest event (CLK-1). That it does not stand still when
 	// a wall clock is set back is the business of the clock (CLK-2).
 	Now() events.Micros
+	// Version is at which version a stream is, without its history; 0 if nothing has happened. It is for streams that are
+	// too long to be read.
+	Version(events.StreamID) (events.Version, error)
 	// Append adds events to a stream whose version the caller believes to be expected; 0 means that the stream is
 	// empty. A wrong belief is a *ConflictError, now or at the commit, and appends nothing of this transaction.
 	Append(id events.StreamID, expected events.Version, m events.Meta, evs ...events.Event) ([]events.Envelope, error)
@@ -117,6 +120,8 @@ var (
 	ErrClosed = errors.New("store is closed")
 	// ErrLocked: another process holds the store, in a mode that excludes this one (N-2).
 	ErrLocked = errors.New("store is held by another process")
+	// ErrNoMessage: no relay has taken a message of that id: there is none, or it was never published (M-9).
+	ErrNoMessage = errors.New("no such message")
 	// ErrFormat: the file is no store of Towline, or its format level is one that this release cannot read (DUR-3).
 	ErrFormat = errors.New("store format")
 )

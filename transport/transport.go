@@ -190,3 +190,17 @@ type slotKey struct{}
 func WithReceipt(ctx context.Context, slot *Receipt) context.Context {
 	return context.WithValue(ctx, slotKey{}, slot)
 }
+
+type deliveryKey struct{}
+
+// WithDelivery says how often a transport has delivered a message, this time included: the one layer that tries a consumer
+// again counts (M-11).
+func WithDelivery(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, deliveryKey{}, n)
+}
+
+// Delivery is what WithDelivery has said of a message's context; 0: the transport does not count.
+func Delivery(ctx context.Context) int {
+	n, _ := ctx.Value(deliveryKey{}).(int)
+	return n
+}

@@ -81,6 +81,8 @@ var roles = map[string]func(path string) error{
 			}
 		}
 	},
+	// submit commits a message of an application, and stays in the transaction of the next.
+	"submit": submitAndHang,
 	// lock is another program that holds the write lock until standard input ends.
 	"lock": func(path string) error {
 		db, err := sql.Open(driverName, "file:"+path+"?_txlock=immediate")

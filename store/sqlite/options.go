@@ -30,6 +30,7 @@ type Options struct {
 	maxReadAge  time.Duration                    // zero: maxReadAge
 	walBytes    int64                            // zero: walBytes
 	busyTimeout int                              // milliseconds; zero: busyTimeout
+	effectTime  time.Duration                    // zero: effectTime
 }
 
 const (
@@ -60,6 +61,9 @@ func (o Options) check() (Options, error) {
 	}
 	if o.busyTimeout == 0 {
 		o.busyTimeout = busyTimeout
+	}
+	if o.effectTime == 0 {
+		o.effectTime = effectTime
 	}
 	return o, nil
 }

@@ -27,6 +27,7 @@ type Store struct {
 	level      int
 	exclusive  bool
 	maxReadAge time.Duration
+	effectTime time.Duration
 
 	lock    *lock
 	writer  *writer
@@ -93,7 +94,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	s := &Store{path: path, exclusive: !o.Shared, maxReadAge: o.maxReadAge}
+	s := &Store{path: path, exclusive: !o.Shared, maxReadAge: o.maxReadAge, effectTime: o.effectTime}
 	if s.lock, err = lockForLife(path, o.Shared); err != nil {
 		return nil, err
 	}
@@ -313,8 +314,8 @@ func (s *Store) shut() error {
 	return errors.Join(append(errs, s.lock.release())...)
 }
 
-// appConnector gives every connection of an application the rules of the log that the writer keeps in Go: no gap in
-// positions and versions, and no step back in time (L-6, CLK-2).
+// appConnector gives every connection of an application the rules of the log that the engine keeps in Go: no gap in
+// positions and versions, no step back in time (L-6, CLK-2), and no message that is submitted or over twice (J-3).
 type appConnector struct{ driver.Connector }
 
 const appRules = `
@@ -323,6 +324,16 @@ const appRules = `
 	  OR NOT (NEW.version = 1 OR EXISTS (SELECT 1 FROM main.events WHERE stream = NEW.stream AND version = NEW.version - 1))
 	BEGIN
 	  SELECT RAISE(ABORT, 'an event must follow the one before it, in the log, in its stream and in time');
+	END;
+	CREATE TEMP TRIGGER events_message_once AFTER INSERT ON main.events
+	WHEN NEW.type = 120 AND EXISTS (
+	    SELECT 1 FROM main.events
+	    WHERE type = 120 AND data ->> '$.message_id' = NEW.data ->> '$.message_id' AND position < NEW.position)
+	  OR NEW.type BETWEEN 121 AND 122 AND EXISTS (
+	    SELECT 1 FROM main.events
+	    WHERE type BETWEEN 121 AND 122 AND data ->> '$.message_id' = NEW.data ->> '$.message_id' AND position < NEW.position)
+	BEGIN
+	  SELECT RAISE(ABORT, 'a message is submitted once, and handled or rejected once');
 	END`
 
 func (a appConnector) Connect(ctx context.Context) (driver.Conn, error) {

@@ -149,6 +149,15 @@ func (t *tx) Stream(id events.StreamID) ([]events.Envelope, error) {
 	return append(stored, buffered...), nil
 }
 
+// Version is that of the buffer, or the stored one.
+func (t *tx) Version(id events.StreamID) (events.Version, error) {
+	if err := t.usable(); err != nil {
+		return 0, err
+	}
+	v, err := t.w.version(id, -1) // no belief that would spare the look-up
+	return v, t.fault(err, "read the version of %s", id)
+}
+
 // After is one page of what is stored, or the buffered part where the page goes beyond it.
 func (t *tx) After(p events.Position, limit int) ([]events.Envelope, error) {
 	if err := t.usable(); err != nil || limit <= 0 {

@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T, o Options) store.Store) {
 		{"an append that cannot be stored is refused alone", testInvalidAppend},
 		{"nothing appended is nothing written", testNothing},
 		{"a transaction sees what it has appended", testOwnAppends},
+		{"the version of a stream is known without its history", testVersion},
 		{"a thousand events of one moment keep their order", testOneMoment},
 		{"time never goes back", testTime},
 		{"a fan-out is one transaction", testFanOut},

@@ -251,7 +251,7 @@ func (n *subscription) ended() bool {
 
 func (n *subscription) deliver(d delivery) {
 	m := d.m.Copy()
-	ctx, cancel := context.WithCancel(n.ctx)
+	ctx, cancel := context.WithCancel(transport.WithDelivery(n.ctx, d.tries+1))
 	defer cancel()
 	m.SetContext(ctx)
 	select {
@@ -273,14 +273,20 @@ func (n *subscription) deliver(d delivery) {
 	}
 }
 
-// back puts a message into the queue again: another subscription may want it.
+// back puts a message into the queue again: another subscription may want it. A queue that is full keeps none out while
+// this subscription lives: it delivers the message itself, for nobody else knows that it is not handled yet.
 func (n *subscription) back(d delivery) {
 	select {
 	case n.q.ch <- d:
+		return
 	default:
-		n.q.settled()
-		n.s.b.o.Logger.Warn("message dropped, the queue is full", "topic", n.topic, "message", d.m.UUID)
 	}
+	if !n.ended() {
+		n.deliver(d)
+		return
+	}
+	n.q.settled()
+	n.s.b.o.Logger.Warn("message dropped, the queue is full", "topic", n.topic, "message", d.m.UUID)
 }
 
 // refused puts a message aside until it is to come again, or drops it when it has been delivered too often.

@@ -396,3 +396,53 @@ func TestDrain(t *testing.T) {
 		require.NoError(t, sub.Close())
 	})
 }
+
+// M-11: a consumer learns how often a message has come.
+func TestADeliveryIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := local.New(local.Options{MaxDeliveries: 3, Logger: slog.New(slog.DiscardHandler)})
+		s := b.Subscriber(1)
+		in, err := s.Subscribe(t.Context(), "t")
+		require.NoError(t, err)
+		require.Equal(t, events.Accepted, b.Send(t.Context(), "t", message.NewMessage("m", nil)).Outcome)
+		for n := 1; n <= 3; n++ {
+			m := <-in
+			require.Equal(t, n, transport.Delivery(m.Context()))
+			m.Nack()
+		}
+		require.NoError(t, b.Drain(t.Context(), "t"))
+		require.NoError(t, s.Close())
+	})
+	require.Zero(t, transport.Delivery(context.Background()))
+}
+
+// M-11, C-36: a refused message finds no room in a queue that is full, and comes again all the same: nobody else knows
+// that it was not handled.
+func TestAFullQueueLosesNoRefusedMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := local.New(local.Options{Capacity: 1, Logger: slog.New(slog.DiscardHandler)})
+		s := b.Subscriber(1)
+		in, err := s.Subscribe(t.Context(), "t")
+		require.NoError(t, err)
+		send := func(id string) {
+			require.Equal(t, events.Accepted, b.Send(t.Context(), "t", message.NewMessage(id, nil)).Outcome)
+		}
+		send("refused")
+		first := <-in
+		first.Nack()
+		synctest.Wait()
+		send("a") // the lane has taken it
+		synctest.Wait()
+		send("b")               // and this one fills the queue
+		time.Sleep(time.Second) // of the bubble: the refused one comes back
+		var got []string
+		for range 3 {
+			m := <-in
+			got = append(got, m.UUID)
+			m.Ack()
+		}
+		require.ElementsMatch(t, []string{"refused", "a", "b"}, got)
+		require.NoError(t, b.Drain(t.Context(), "t"))
+		require.NoError(t, s.Close())
+	})
+}

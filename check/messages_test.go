@@ -1,0 +1,146 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+)
+
+var mail = events.AppStream("mail")
+
+func (s *script) armMessage(n, wakeup int, cause events.ArmCause) {
+	s.add(events.MessageStream(messageID(n)), events.OutboxArmed{N: wakeup, AvailableAt: s.now, Cause: cause})
+}
+
+func (s *script) takeMessage(n, wakeup int) events.Token {
+	t := s.token()
+	s.add(events.MessageStream(messageID(n)), events.OutboxClaimed{N: wakeup, Token: t, ClaimExpiresAt: s.now.Add(minute), Attempt: 1, MessageCount: 1})
+	return t
+}
+
+func (s *script) markMessage(n, wakeup int, t events.Token, transport string) {
+	s.add(events.MessageStream(messageID(n)), events.OutboxDispatched{N: wakeup, Token: t, Order: events.PublishFirst, Transport: transport, MessageCount: 1})
+}
+
+// appMessages: an application submits while no engine runs; a start arms behind its NodeStarted, a part of them in a
+// transaction of its own; one is handled by an application's transaction, one dies in the memory of its process and is
+// armed again, one is parked and redriven; two are taken over from an older outbox.
+func appMessages(s *script) {
+	for n := range 4 {
+		s.addAs(events.NodeID{}, mail, events.MessageSubmitted{Message: messageID(n + 1), Payload: []byte("1"), Key: string(rune('a' + n))})
+	}
+	s.node = nodeID(1)
+	s.tx(func() {
+		s.add(events.NodeStream(s.node), events.NodeStarted{StoreMode: events.StoreExclusive, Config: []byte(config)})
+		s.armMessage(1, 1, events.ArmMessage)
+		s.armMessage(2, 1, events.ArmMessage)
+	})
+	s.tx(func() {
+		s.armMessage(3, 1, events.ArmMessage)
+		s.armMessage(4, 1, events.ArmMessage)
+	})
+	one, two, three := s.takeMessage(1, 1), s.takeMessage(2, 1), s.takeMessage(3, 1)
+	s.markMessage(1, 1, one, events.TransportLocal)
+	s.addAs(events.NodeID{}, mail, events.MessageHandled{Message: messageID(1), DeliveryMessageID: "d"})
+	s.markMessage(2, 1, two, events.TransportLocal)
+	s.tx(func() {
+		third := events.MessageStream(messageID(3))
+		s.add(third, events.OutboxReleased{N: 1, Token: three, Cause: events.ReleaseRefused, Counted: true, AvailableAt: s.now.Add(5 * second)})
+		s.add(third, events.OutboxParked{N: 1, Cause: events.ParkPermanent, Attempts: 1})
+	})
+	s.armMessage(3, 2, events.ArmRedriven)
+
+	s.start(2)
+	s.armMessage(2, 2, events.ArmMaterialized)
+	s.markMessage(2, 2, s.takeMessage(2, 2), "nats")
+	s.add(mail, events.MessageRejected{Message: messageID(2), Category: events.HandlerFailed})
+
+	s.tx(func() {
+		stuck := events.MessageStream(messageID(5))
+		s.add(mail, events.MessageSubmitted{Message: messageID(5), Payload: []byte("5"), Key: "old/5"})
+		s.add(stuck, events.OutboxArmed{N: 1, AvailableAt: s.now, Cause: events.ArmMessage})
+		s.add(stuck, events.OutboxClaimed{N: 1, Token: "old", Attempt: 1, MessageCount: 1})
+		s.add(stuck, events.OutboxReleased{N: 1, Token: "old", Cause: events.ReleaseNoClaimTime, AvailableAt: s.now.Add(4 * minute)})
+	})
+	s.tx(func() {
+		spent := events.MessageStream(messageID(6))
+		s.add(mail, events.MessageSubmitted{Message: messageID(6), Payload: []byte("6"), Key: "old/6"})
+		s.add(spent, events.OutboxArmed{N: 1, AvailableAt: s.now, Cause: events.ArmMessage})
+		s.add(spent, events.OutboxParked{N: 1, Cause: events.ParkOperator})
+	})
+}
+
+// messageCorruptions are those of application messages.
+var messageCorruptions = []corruption{
+	{"I-2", "M-2: a key submits two messages", appMessages, func(s *script) *entry {
+		return change(find[events.MessageSubmitted](s, 1), func(m *events.MessageSubmitted) { m.Key = "a" })
+	}},
+	{"I-2", "J-3: a message is handled that was never submitted", appMessages, func(s *script) *entry {
+		return change(find[events.MessageHandled](s, 0), func(h *events.MessageHandled) { h.Message = messageID(9) })
+	}},
+	{"I-2", "J-3: a message is handled that no relay has taken", appMessages, func(s *script) *entry {
+		return change(find[events.MessageHandled](s, 0), func(h *events.MessageHandled) { h.Message = messageID(4) })
+	}},
+	{"I-2", "J-3: a message is handled in another topic", appMessages, func(s *script) *entry {
+		e := find[events.MessageHandled](s, 0)
+		e.stream = events.AppStream("other")
+		return e
+	}},
+	{"I-2", "M-12: a handled message is rejected", appMessages, func(s *script) *entry {
+		return change(find[events.MessageRejected](s, 0), func(r *events.MessageRejected) { r.Message = messageID(1) })
+	}},
+	{"I-2", "M-8: a message is rejected for a reason of units", appMessages, func(s *script) *entry {
+		return change(find[events.MessageRejected](s, 0), func(r *events.MessageRejected) { r.Category = events.Network })
+	}},
+	{"I-2", "REC-11: a message that its process still has is armed again", appMessages, func(s *script) *entry {
+		again := find[events.NodeStarted](s, 1)
+		return s.alone(s.before(again, events.MessageStream(messageID(2)), events.OutboxArmed{N: 2, AvailableAt: again.at, Cause: events.ArmMaterialized}))
+	}},
+	{"I-2", "REC-11: a message that a broker has is armed again", appMessages, func(s *script) *entry {
+		change(findIn[events.OutboxDispatched](s, events.MessageStream(messageID(2)), 0), func(d *events.OutboxDispatched) { d.Transport = "nats" })
+		return findIn[events.OutboxArmed](s, events.MessageStream(messageID(2)), 1)
+	}},
+	{"I-2", "REC-11: a handled message is armed again", appMessages, func(s *script) *entry {
+		a := findIn[events.OutboxArmed](s, events.MessageStream(messageID(2)), 1)
+		return s.alone(s.before(a, events.MessageStream(messageID(1)), a.event))
+	}},
+	{"I-2", "O-S8: a parked message is armed by the materialization", appMessages, func(s *script) *entry {
+		return change(findIn[events.OutboxArmed](s, events.MessageStream(messageID(3)), 1), func(a *events.OutboxArmed) { a.Cause = events.ArmMaterialized })
+	}},
+	{"I-2", "section 7: a message is armed again by another submit", appMessages, func(s *script) *entry {
+		return change(findIn[events.OutboxArmed](s, events.MessageStream(messageID(2)), 1), func(a *events.OutboxArmed) { a.Cause = events.ArmMessage })
+	}},
+	{"I-25", "M-1: something is decided before a message is armed", appMessages, func(s *script) *entry {
+		a := findIn[events.OutboxArmed](s, events.MessageStream(messageID(4)), 0)
+		s.move(a, find[events.OutboxDispatched](s, 0))
+		return find[events.MessageSubmitted](s, 3)
+	}},
+	{"I-2", "M-7: a claim without a time is released later", appMessages, func(s *script) *entry {
+		return s.alone(findIn[events.OutboxReleased](s, events.MessageStream(messageID(5)), 0))
+	}},
+	{"I-30", "M-7: a claim without a time is not released", appMessages, func(s *script) *entry {
+		s.drop(findIn[events.OutboxReleased](s, events.MessageStream(messageID(5)), 0))
+		return findIn[events.OutboxClaimed](s, events.MessageStream(messageID(5)), 0)
+	}},
+	{"I-2", "M-7: a taken over message is spread beyond one backoff cap", appMessages, func(s *script) *entry {
+		return change(findIn[events.OutboxReleased](s, events.MessageStream(messageID(5)), 0), func(r *events.OutboxReleased) {
+			r.AvailableAt = r.AvailableAt.Add(2 * minute)
+		})
+	}},
+	{"I-2", "O-7: a claim of a run without a time", fullRun, func(s *script) *entry {
+		return change(find[events.OutboxClaimed](s, 0), func(c *events.OutboxClaimed) { c.ClaimExpiresAt = 0 })
+	}},
+}
+
+// I-26, J-3: the fold of the messages, for a comparison with the views.
+func TestMessagesAreFolded(t *testing.T) {
+	s := newScript(t)
+	appMessages(s)
+	want := []Message{
+		{messageID(1), "mail", MessageHandled}, {messageID(2), "mail", MessageRejected}, {messageID(3), "mail", MessageOpen},
+		{messageID(4), "mail", MessageOpen}, {messageID(5), "mail", MessageOpen}, {messageID(6), "mail", MessageOpen},
+	}
+	require.Equal(t, want, checkLog(s.render(), Options{}).Messages())
+}

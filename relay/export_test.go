@@ -1,0 +1,4 @@
+package relay
+
+// Share is tested in every proportion.
+var Share = share
