@@ -99,6 +99,7 @@ func Evolve(s State, e events.Envelope) State {
 	case Node:
 		return s.evolve(e)
 	case Control:
+		return s.evolve(e)
 	case Topic:
 		return s.evolve(e)
 	}
