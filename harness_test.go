@@ -134,6 +134,13 @@ func (w *workshop) restart() {
 
 func (w *workshop) advance(d time.Duration) { w.now.Step(d) }
 
+// untilDue lets time pass until a retrying unit is due; one that waits for nothing costs no time.
+func (w *workshop) untilDue(u projections.SyncRunUnit) {
+	if !u.AvailableAt.IsZero() {
+		w.advance(max(u.AvailableAt.Sub(w.now.Now()), 0))
+	}
+}
+
 // jump sets the wall clock forward or back, and no time passes.
 func (w *workshop) jump(d time.Duration) { w.now.Jump(d) }
 

@@ -295,7 +295,7 @@ func TestAnotherOutcomeBeginsTheRowOfHandBacksAnew(t *testing.T) {
 	p := w.started(towline.RunSpec{Sync: "north"})
 	unit := w.unit(p.Run, 1).Unit
 	again := func() towline.Lease {
-		w.now.Step(w.unit(p.Run, 1).AvailableAt.Sub(w.now.Now()))
+		w.untilDue(w.unit(p.Run, 1))
 		w.dispatch(p.Run)
 		return w.claim(unit)
 	}

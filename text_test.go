@@ -118,7 +118,7 @@ func TestTheTextOfTheLastHandBackFits(t *testing.T) {
 	before := w.head()
 	for i := range decider.MaxHandBacks {
 		if i > 0 {
-			w.now.Step(w.unit(p.Run, 1).AvailableAt.Sub(w.now.Now()))
+			w.untilDue(w.unit(p.Run, 1))
 			w.dispatch(p.Run)
 		}
 		l := w.claim(w.unit(p.Run, 1).Unit)
