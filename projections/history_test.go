@@ -365,8 +365,9 @@ func (h *history) operate() {
 		target := []string{"index", "mail"}[h.draw("target", 2)]
 		err = h.e.Resolve(ctx, g.Key(), target, events.ResolvedLost, by)
 	}
-	switch { // it is not in the state for it, or what it names is no longer configured
-	case errors.Is(err, towline.ErrConflict), errors.Is(err, towline.ErrInvalid), errors.Is(err, towline.ErrNotFound):
+	switch { // it is not in the state for it, or what it names is paused or no longer configured
+	case errors.Is(err, towline.ErrConflict), errors.Is(err, towline.ErrInvalid), errors.Is(err, towline.ErrNotFound),
+		errors.Is(err, towline.ErrSourcePaused):
 		return
 	}
 	require.NoError(h.tb, err)

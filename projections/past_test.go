@@ -224,13 +224,7 @@ func cut(t *testing.T, closed string, p events.Position) *sqlite.Store {
 // grown is a history of at least so many events, however many steps they take.
 func grown(t *testing.T, seed byte, n int) *history {
 	t.Helper()
-	h := told(t, seed, 1)
-	for enginetest.Head(t, h.e) < events.Position(n) {
-		for range 10 {
-			h.step()
-		}
-	}
-	return h
+	return toldUntil(t, seed, func(h *history) bool { return enginetest.Head(t, h.e) >= events.Position(n) })
 }
 
 func newPast(t *testing.T, log projections.Log, p events.Position) *projections.Past {
