@@ -13,7 +13,9 @@ import (
 // REC-14, O-16, REC-4: what is due of some kinds is in the order of its time, whatever the page; the next time and the
 // count agree with it; and what is sent only once is not among what can be repeated.
 func TestWhatIsDueOfSomeKinds(t *testing.T) {
-	h := told(t, 19, 400)
+	h := toldUntil(t, 19, func(h *history) bool {
+		return len(h.plain(`SELECT 1 FROM outbox WHERE kind = 'post_sync' LIMIT 3`)) == 3
+	})
 	h.sql(`UPDATE outbox SET status = 'pending', available_at = 1 + unicode(kind) + newest WHERE status = 'idle'`) // many at one time
 	now := events.MicrosOf(h.now).Add(1e12)
 	found := 0
@@ -23,12 +25,14 @@ func TestWhatIsDueOfSomeKinds(t *testing.T) {
 			for i, k := range events.Kinds {
 				if set&(1<<i) != 0 {
 					w.Kinds = append(w.Kinds, k)
-					if !repeatable || k != events.KindPostSync {
-						in += fmt.Sprintf(", '%s'", k)
-					}
+					in += fmt.Sprintf(", '%s'", k)
 				}
 			}
-			want := h.plain(`SELECT available_at, owner, kind FROM outbox WHERE status = 'pending' AND kind IN (` + in + `) ORDER BY 1, 2, 3`)
+			once := ``
+			if repeatable {
+				once = ` AND NOT (kind = 'post_sync' AND owner IN (SELECT run_id FROM runs WHERE policy ->> 'post_sync' = 'at_most_once'))`
+			}
+			want := h.plain(`SELECT available_at, owner, kind FROM outbox WHERE status = 'pending' AND kind IN (` + in + `)` + once + ` ORDER BY 1, 2, 3`)
 			found += len(want)
 			h.view(func(v projections.View) {
 				var got []projections.DueCursor
@@ -63,13 +67,15 @@ func TestWhatIsDueOfSomeKinds(t *testing.T) {
 			})
 		}
 	}
-	require.Greater(t, found, 200)
+	require.Greater(t, found, 100)
 	require.NotEmpty(t, h.plain(`SELECT 1 FROM outbox WHERE status = 'pending' AND kind = 'post_sync'`))
 }
 
 // O-16, N-3: an open breaker is seen while its node lives, since it first opened and until its next probe.
 func TestOpenBreakersAreThoseOfLivingNodes(t *testing.T) {
-	h := told(t, 19, 400)
+	h := toldUntil(t, 19, func(h *history) bool {
+		return len(h.plain(`SELECT 1 FROM breakers WHERE closed_at IS NOT NULL`)) > 0 && len(h.plain(`SELECT 1 FROM breakers WHERE closed_at IS NULL`)) > 0
+	})
 	h.view(func(v projections.View) {
 		open, err := v.OpenBreakers()
 		require.NoError(t, err)
@@ -82,5 +88,4 @@ func TestOpenBreakersAreThoseOfLivingNodes(t *testing.T) {
 			require.Equal(t, events.Kinds[:], b.Kinds)
 		}
 	})
-	require.NotEmpty(t, h.plain(`SELECT 1 FROM breakers WHERE closed_at IS NOT NULL`))
 }
