@@ -51,15 +51,19 @@ const importBatch = 100
 
 // Import takes over the rows of an older outbox (M-7). name is that of the old outbox and part of every key, so an import
 // that is repeated, or goes on after a crash, takes each row once. The old relay must have stopped: what it publishes now
-// is published twice.
+// is published twice. by needs a name, which every event of the import carries.
 //
 // Rows that are in progress without a claim time are released at once, and they and those whose claim has run out come due
 // spread over relay.backoff_cap; a claim that still runs is waited for. Rows over their limit are parked. Nothing is left
 // in a state that no scan selects. A row that cannot be taken over is named by the error, and the others go on.
-func (e *Engine) Import(ctx context.Context, name string, rows iter.Seq2[OldMessage, error]) (Imported, error) {
+func (e *Engine) Import(ctx context.Context, name string, rows iter.Seq2[OldMessage, error], by Actor) (Imported, error) {
 	const most = events.MaxMessageKeyBytes / 2
 	if name == "" || len(name) > most {
 		return Imported{}, invalid("name", fmt.Sprintf("%.20q is no name of an outbox", name), fmt.Sprintf("use 1 to %d bytes", most))
+	}
+	by, err := e.operator(by)
+	if err != nil {
+		return Imported{}, err
 	}
 	var all Imported
 	var errs []error
@@ -67,7 +71,7 @@ func (e *Engine) Import(ctx context.Context, name string, rows iter.Seq2[OldMess
 	flush := func() error {
 		what := func(r oldRow) string { return "row " + r.old.ID }
 		err := Apart(ctx, batch, what, func(some []oldRow) error {
-			n, err := e.importBatch(ctx, some)
+			n, err := e.importBatch(ctx, by.Name, some)
 			if err == nil {
 				all.add(n)
 			}
@@ -138,8 +142,8 @@ func newOldRow(name string, old OldMessage) (oldRow, error) {
 	return oldRow{old, m}, err
 }
 
-func (e *Engine) importBatch(ctx context.Context, rows []oldRow) (n Imported, err error) {
-	err = e.Transact(ctx, "", func(tx *Tx) error {
+func (e *Engine) importBatch(ctx context.Context, actor string, rows []oldRow) (n Imported, err error) {
+	err = e.Transact(ctx, actor, func(tx *Tx) error {
 		n = Imported{}
 		for _, r := range rows {
 			if err := tx.importRow(r, &n); err != nil {

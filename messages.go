@@ -9,6 +9,7 @@ import (
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/store"
 )
 
 // Message is an application message that is submitted through the engine (M-2). An application whose message must commit
@@ -95,8 +96,8 @@ func (e *Engine) RejectMessage(ctx context.Context, id events.MessageID, c event
 // transaction has left something behind them. Otherwise it opens no write transaction.
 func (e *Engine) Follow(ctx context.Context) error {
 	behind := false
-	err := e.View(ctx, func(v projections.View) (err error) {
-		behind, err = v.IsBehind()
+	err := e.store.Read(ctx, func(r store.Reader) (err error) {
+		behind, err = projections.IsBehind(r)
 		return err
 	})
 	if err != nil || !behind {

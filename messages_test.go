@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline"
-	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/projections"
@@ -243,7 +242,7 @@ func TestRowsOfAnOlderOutboxAreTakenOver(t *testing.T) {
 	died := errors.New("died")
 	n, err := w.e.Import(context.Background(), "old", func(yield func(towline.OldMessage, error) bool) {
 		_ = yield(rows[0], nil) && yield(rows[2], nil) && yield(towline.OldMessage{}, died)
-	})
+	}, ada)
 	require.ErrorIs(t, err, died)
 	require.Equal(t, towline.Imported{Pending: 1, Released: 1}, n)
 
@@ -255,14 +254,14 @@ func TestRowsOfAnOlderOutboxAreTakenOver(t *testing.T) {
 			}
 		}
 	}
-	n, err = w.e.Import(context.Background(), "old", all)
+	n, err = w.e.Import(context.Background(), "old", all, ada)
 	require.ErrorIs(t, err, towline.ErrInvalid)
 	for _, name := range []string{"too large", "unread", `""`, "odd"} {
 		require.ErrorContains(t, err, name)
 	}
 	require.Equal(t, towline.Imported{Pending: 3, Parked: 1, Done: 1, Known: 2, Refused: 4}, n)
 	w.unchanged(func() {
-		n, _ = w.e.Import(context.Background(), "old", all)
+		n, _ = w.e.Import(context.Background(), "old", all, ada)
 		require.Equal(t, towline.Imported{Done: 1, Known: 6, Refused: 4}, n)
 	})
 
@@ -294,20 +293,28 @@ func TestRowsOfAnOlderOutboxAreTakenOver(t *testing.T) {
 	require.Equal(t, 5, len(w.broker.take()))
 }
 
-// M-7: an import has a name, which keeps its keys apart from those of others.
-func TestAnImportNeedsAName(t *testing.T) {
+// M-7, X-7: an import has a name, which keeps its keys apart from those of others, and names who imports.
+func TestAnImportNeedsANameAndAnActor(t *testing.T) {
 	w := newWorkshop(t)
 	for _, name := range []string{"", strings.Repeat("n", 101)} {
-		_, err := w.e.Import(context.Background(), name, func(func(towline.OldMessage, error) bool) {})
+		_, err := w.e.Import(context.Background(), name, func(func(towline.OldMessage, error) bool) {}, ada)
 		require.ErrorIs(t, err, towline.ErrInvalid)
 	}
 	rows := func(yield func(towline.OldMessage, error) bool) {
 		yield(towline.OldMessage{ID: "1", Topic: "t", State: towline.OldPending}, nil)
 	}
+	w.requireRefused("by.name", towline.ErrInvalid, func() error {
+		_, err := w.e.Import(context.Background(), "a", rows, towline.Actor{})
+		return err
+	})
+	before := w.head()
 	for _, name := range []string{"a", "b"} {
-		n, err := w.e.Import(context.Background(), name, rows)
+		n, err := w.e.Import(context.Background(), name, rows, ada)
 		require.NoError(t, err)
 		require.Equal(t, 1, n.Pending)
+	}
+	for _, env := range w.since(before) {
+		require.Equal(t, "ada", env.Actor)
 	}
 }
 
@@ -324,7 +331,7 @@ func TestAnImportEndsWithItsStore(t *testing.T) {
 			}
 		}
 	}
-	n, err := w.e.Import(context.Background(), "old", rows)
+	n, err := w.e.Import(context.Background(), "old", rows, ada)
 	require.ErrorIs(t, err, towline.ErrUnavailable)
 	require.Equal(t, 100, n.Pending)
 	w.store.refuse = nil
@@ -334,7 +341,7 @@ func TestAnImportEndsWithItsStore(t *testing.T) {
 				return
 			}
 		}
-	})
+	}, ada)
 	require.NoError(t, err)
 	require.Equal(t, towline.Imported{Pending: 150, Known: 100}, n)
 }
@@ -398,12 +405,31 @@ func TestARedrivenMessageKeepsItsOwnId(t *testing.T) {
 	require.Equal(t, projections.MessageParked, w.message(id).State)
 	w.broker.script = nil
 	w.broker.take()
-	require.NoError(t, w.transact(func(tx *towline.Tx) error {
-		_, err := tx.Execute(decider.ArmWakeup{Owner: events.RunID(id), Kind: events.KindMessage, At: tx.Now(), Cause: events.ArmRedriven})
-		return err
-	}))
+	require.NoError(t, w.e.Redrive(context.Background(), towline.MessageRegister(id), ada))
 	w.step()
 	got := w.broker.take()
 	require.Equal(t, id.String()+".message.2", got[0].id)
 	require.Equal(t, id.String(), got[0].app.Metadata.Get(events.MetadataMessageID))
+}
+
+// O-15, O-18: a parked message waits for a person until it is settled, be it by a publish of which nobody knew that it had
+// arrived. From then on nobody redrives it.
+func TestAParkedMessageThatIsSettledWaitsForNobody(t *testing.T) {
+	w := newWorkshop(t)
+	id := w.commit(1)[0]
+	w.broker.script = func(sent) transport.Receipt {
+		return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errPlanted}
+	}
+	w.step()
+	require.Equal(t, 1, w.held())
+	require.NoError(t, w.e.RejectMessage(context.Background(), id, events.HandlerFailed, ""))
+	require.Zero(t, w.held())
+	w.view(func(v projections.View) {
+		held, err := v.HeldRegisters(10)
+		require.NoError(t, err)
+		require.Empty(t, held)
+	})
+	w.requireConflict("register", func() error {
+		return w.e.Redrive(context.Background(), towline.MessageRegister(id), ada)
+	})
 }

@@ -85,7 +85,7 @@ type owner struct {
 	register decider.Register
 	mode     events.DeliveryMode
 	targets  []string
-	over     bool // nothing is owed to it: its run has ended
+	over     bool // nothing is owed to it: its run has ended, or its message is settled
 	held     bool // its effects are (REC-10)
 }
 
@@ -119,7 +119,9 @@ func (t *Tx) ownerOf(key RegisterKey) (o owner, err error) {
 		return o, &RequestError{Field: "register", Problem: "there is no " + key.String(), Kind: ErrNotFound}
 	}
 	if key.Kind == events.KindMessage {
-		return o, nil
+		over, err := t.dropMessage(events.MessageID(key.Owner))
+		o.over = over != ""
+		return o, err
 	}
 	run, err := t.Run(key.Owner)
 	if err != nil {

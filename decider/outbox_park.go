@@ -10,7 +10,7 @@ type ParkWakeup struct {
 	Kind   events.Kind
 	Mode   events.DeliveryMode // of post_sync
 	N      int                 // the number that the operator has seen pending, read in the same transaction
-	Over   bool                // the run has ended, so nothing is owed to it
+	Over   bool                // the run has ended, or the message is settled: nothing is owed to it
 	Reason string              // of the operator; bounded by the caller
 }
 
@@ -28,7 +28,7 @@ func (c ParkWakeup) decide(s State) ([]events.Event, *Rejection) {
 	case r.Current != c.N:
 		return nil, conflict(c, "another wakeup has taken its place")
 	case c.Over:
-		return nil, conflict(c, "its run has ended: nothing will be published")
+		return nil, conflict(c, "what it announces is over: nothing will be published")
 	}
 	return []events.Event{events.OutboxParked{
 		N: r.Current, Cause: events.ParkOperator, Attempts: r.Attempts, Text: c.Reason,

@@ -3,15 +3,14 @@ package decider
 import "github.com/towline-dev/towline/events"
 
 // RedriveWakeup publishes what is parked after all, or sends effects again that are held: it arms the next number now, with
-// no attempt used (O-18, O-S8). The
-// parked number closes with the next that closes, and the units that it announced travel with that one (K-1). What is
-// delivered at most once is never redriven, whatever became of it.
+// no attempt used (O-18, O-S8). The parked number closes with the next that closes, and the units that it announced travel
+// with that one (K-1). What is delivered at most once is never redriven, whatever became of it.
 type RedriveWakeup struct {
 	Owner  [16]byte // a run, or a message
 	Kind   events.Kind
 	Mode   events.DeliveryMode // of post_sync
 	At     events.Micros
-	Over   bool   // the run has ended, so nothing is owed to it
+	Over   bool   // the run has ended, or the message is settled: nothing is owed to it
 	Held   bool   // the effects of an exactly_once post_sync have failed too often (REC-10)
 	Reason string // of the operator; bounded by the caller; empty: none was given
 }
@@ -28,7 +27,7 @@ func (c RedriveWakeup) decide(s State) ([]events.Event, *Rejection) {
 	case r.Status != RegisterParked && !(c.Held && r.Status == RegisterIdle):
 		return nil, conflict(c, "it is "+r.describe()+", not parked")
 	case c.Over:
-		return nil, conflict(c, "its run has ended: nothing is owed any more")
+		return nil, conflict(c, "what it announces is over: nothing is owed any more")
 	}
 	return []events.Event{events.OutboxArmed{
 		N: r.Announce(), AvailableAt: c.At, Cause: events.ArmRedriven, Reason: c.Reason,

@@ -35,12 +35,13 @@ type OldTable struct {
 }
 
 // Import takes over the messages of an older outbox table, in the node's own file (DB) or any other SQLite database. It may
-// be repeated, and goes on where a killed one has stopped; see towline.Engine.Import, whose errors it returns.
-func (n *Node) Import(ctx context.Context, db *sql.DB, t OldTable) (towline.Imported, error) {
+// be repeated, and goes on where a killed one has stopped; see towline.Engine.Import, whose errors it returns. by is who
+// imports.
+func (n *Node) Import(ctx context.Context, db *sql.DB, t OldTable, by towline.Actor) (towline.Imported, error) {
 	if t.Name == "" || t.ID == "" || t.Topic == "" || t.Payload == "" || t.State == "" {
 		return towline.Imported{}, fmt.Errorf("import: %w: name, id, topic, payload and state of the old table are required", towline.ErrInvalid)
 	}
-	return n.engine.Import(ctx, t.Name, t.rows(ctx, db))
+	return n.engine.Import(ctx, t.Name, t.rows(ctx, db), by)
 }
 
 // oldPage bounds what is held of the old table. Between two pages nothing of it is open.

@@ -23,6 +23,8 @@ import (
 	"github.com/towline-dev/towline/transport"
 )
 
+var ada = towline.Actor{Name: "ada"}
+
 const bookings = "booking.made"
 
 // book commits a seat and its message together.
@@ -268,7 +270,7 @@ func TestAnOldTableIsTakenOver(t *testing.T) {
 			table.Name = "mine"
 		}
 		for again := range 2 {
-			got, err := n.Import(t.Context(), db, table)
+			got, err := n.Import(t.Context(), db, table, ada)
 			for _, row := range []string{`row "g"`, `row "h"`, `row "i"`} {
 				require.ErrorContains(t, err, row)
 			}
@@ -299,10 +301,10 @@ func TestAnOldTableIsTakenOver(t *testing.T) {
 		require.Contains(t, byKey["mine/e"].LastText, "no route")
 		return nil
 	}))
-	_, err = n.Import(t.Context(), other, node.OldTable{Name: "old outbox"})
+	_, err = n.Import(t.Context(), other, node.OldTable{Name: "old outbox"}, ada)
 	require.ErrorIs(t, err, towline.ErrInvalid)
 	table.Name = "missing"
-	_, err = n.Import(t.Context(), other, table)
+	_, err = n.Import(t.Context(), other, table, ada)
 	require.ErrorContains(t, err, "read table missing")
 	require.NoError(t, other.Close())
 	requireGood(t, n)
@@ -319,7 +321,7 @@ func TestALongOldTableIsReadInPages(t *testing.T) {
 	require.NoError(t, err)
 	got, err := n.Import(t.Context(), n.DB(), node.OldTable{
 		Name: "old", ID: "id", Topic: "topic", Payload: "body", State: "status", States: map[string]towline.OldState{"new": towline.OldPending},
-	})
+	}, ada)
 	require.NoError(t, err)
 	require.Equal(t, towline.Imported{Pending: 1201}, got)
 	require.NoError(t, n.Close())

@@ -31,6 +31,8 @@ type asked struct {
 	jobs    []events.JobID
 	nodes   []events.NodeID
 	streams []events.StreamID
+	sent    []projections.MessageRow
+	keys    [][2]string // topic and key
 	pairs   [][2]string // source and dataset
 	head    events.Position
 	from    events.Micros
@@ -97,6 +99,34 @@ func questions(a asked) (out []question) {
 			return several(err, u, ok)
 		})
 	}
+	for _, m := range a.sent {
+		add("Message", m.Message, func(v projections.View) (any, error) {
+			m, ok, err := v.Message(m.Message)
+			return several(err, m, ok)
+		})
+		add("MessageRow", m.Message, func(v projections.View) (any, error) {
+			row, ok, err := v.MessageRow(m.Message)
+			return several(err, row, ok)
+		})
+		add("Submitted", m.Message, func(v projections.View) (any, error) {
+			if _, ok, err := v.MessageRow(m.Message); err != nil || !ok {
+				return nil, err // it is asked of a row that is there
+			}
+			return v.Submitted(m)
+		})
+	}
+	for _, k := range a.keys {
+		add("KeyedMessage", k, func(v projections.View) (any, error) {
+			row, ok, err := v.KeyedMessage(k[0], k[1])
+			return several(err, row, ok)
+		})
+	}
+	for _, id := range []events.MessageID{{}, a.sent[len(a.sent)/2].Message} {
+		add("Messages", id, func(v projections.View) (any, error) { return v.Messages(id, 5) })
+		add("RejectedMessages", id, func(v projections.View) (any, error) { return v.RejectedMessages(id, 5) })
+		add("LostMessages", id, func(v projections.View) (any, error) { return v.LostMessages(middle, id, 50) })
+	}
+	add("UnarmedMessages", nil, func(v projections.View) (any, error) { return v.UnarmedMessages(50) })
 	for _, id := range a.jobs {
 		add("Job", id, func(v projections.View) (any, error) {
 			j, ok, err := v.Job(id)
@@ -178,6 +208,12 @@ func (h *history) asked() (a asked) {
 		case events.NodeStarted:
 			id, _ := env.Stream.Node()
 			a.nodes = append(a.nodes, id)
+		case events.MessageSubmitted:
+			topic, _ := env.Stream.Topic()
+			a.sent = append(a.sent, projections.MessageRow{Message: e.Message, Topic: topic, Position: env.Position})
+			if e.Key != "" {
+				a.keys = append(a.keys, [2]string{topic, e.Key})
+			}
 		case events.RunPlanned:
 			id, _ := env.Stream.Run()
 			a.runs, a.jobs = append(a.runs, id), append(a.jobs, e.Job)

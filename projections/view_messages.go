@@ -237,15 +237,15 @@ func (v View) LostMessages(silent events.Micros, after events.MessageID, limit i
 
 // IsBehind reports that the log holds what the tables do not, which only an application's own transaction leaves behind,
 // or a message that has no wakeup (REC-1, REC-11).
-func (v View) IsBehind() (bool, error) {
-	head, _, err := v.tx.Head()
+func IsBehind(tx store.ReadTx) (bool, error) {
+	head, _, err := tx.Head()
 	if err != nil {
 		return false, err
 	}
-	applied, err := Position(v.tx)
+	applied, err := Position(tx)
 	if err != nil || applied < head {
 		return err == nil, err
 	}
-	unarmed, err := v.UnarmedMessages(1)
+	unarmed, err := NewView(tx).UnarmedMessages(1)
 	return len(unarmed) > 0, err
 }

@@ -421,7 +421,7 @@ func TestAStuckRowWithoutClaimTimeIsRecoveredByTheMigration(t *testing.T) {
 				return
 			}
 		}
-	})
+	}, towline.Actor{Name: "ada"})
 	require.NoError(t, err)
 	require.Equal(t, towline.Imported{Released: rows}, n)
 	released := enginetest.Only[events.OutboxReleased](x.since(0))
