@@ -50,7 +50,7 @@ func appMessages(s *script) {
 		s.add(third, events.OutboxReleased{N: 1, Token: three, Cause: events.ReleaseRefused, Counted: true, AvailableAt: s.now.Add(5 * second)})
 		s.add(third, events.OutboxParked{N: 1, Cause: events.ParkPermanent, Attempts: 1})
 	})
-	s.armMessage(3, 2, events.ArmRedriven)
+	s.act(events.MessageStream(messageID(3)), events.OutboxArmed{N: 2, AvailableAt: s.now, Cause: events.ArmRedriven})
 
 	s.start(2)
 	s.armMessage(2, 2, events.ArmMaterialized)
@@ -68,7 +68,7 @@ func appMessages(s *script) {
 		spent := events.MessageStream(messageID(6))
 		s.add(mail, events.MessageSubmitted{Message: messageID(6), Payload: []byte("6"), Key: "old/6"})
 		s.add(spent, events.OutboxArmed{N: 1, AvailableAt: s.now, Cause: events.ArmMessage})
-		s.add(spent, events.OutboxParked{N: 1, Cause: events.ParkOperator})
+		s.act(spent, events.OutboxParked{N: 1, Cause: events.ParkOperator, Text: "over its retry limit"})
 	})
 }
 
