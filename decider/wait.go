@@ -30,6 +30,8 @@ type Wait struct {
 	On string
 	// Behind is the crash suspect at work, or a reference unit that has not succeeded.
 	Behind events.UnitID
+	// Kind is the register of the run whose wakeup a WaitPublish is for.
+	Kind events.Kind
 }
 
 // The caps that are no bucket, as Wait.On names them.

@@ -19,17 +19,43 @@ func (h *Hot) Wait(id events.UnitID, now events.Micros) decider.Wait {
 	case events.UnitIsPlanned, events.UnitIsRetrying:
 		return h.waitForDispatch(u, now)
 	case events.UnitIsDispatching:
-		if w := u.heldBy(h); u.dead && w.Reason != "" {
-			return w
+		if u.dead { // it is dispatched again, like any other
+			return h.waitForDispatch(u, now)
 		}
 		if u.wakeup > u.run.announcer.Closed {
-			return decider.Wait{Reason: decider.WaitPublish}
+			return decider.Wait{Reason: decider.WaitPublish, Kind: events.KindUnit}
 		}
 		return decider.Wait{Reason: decider.WaitForWorker, At: u.lastDispatched}
 	case events.UnitIsRunning:
 		return decider.Wait{Reason: decider.WaitRunning, At: u.leaseExpires}
 	}
 	return decider.Wait{}
+}
+
+// OpenRuns lists the open runs, oldest first.
+func (h *Hot) OpenRuns() []events.RunID {
+	out := make([]events.RunID, len(h.order))
+	for i, r := range h.order {
+		out[i] = r.id
+	}
+	return out
+}
+
+// OpenUnitsOf lists the units of a run that have not ended: reference units first, each tier by ordinal.
+func (h *Hot) OpenUnitsOf(run events.RunID) []events.UnitID {
+	r, ok := h.runs[run]
+	if !ok {
+		return nil
+	}
+	var out []events.UnitID
+	for _, tier := range [][]*hotUnit{r.reference, r.workItems} {
+		for _, u := range tier {
+			if !u.status.Terminal() {
+				out = append(out, u.id)
+			}
+		}
+	}
+	return out
 }
 
 // heldBy is what only a person, or another configuration, ends.
@@ -67,7 +93,7 @@ func (h *Hot) waitForDispatch(u *hotUnit, now events.Micros) decider.Wait {
 	case h.flight.live >= h.knobs.CapEngine:
 		return decider.Wait{Reason: decider.WaitCapped, On: decider.CapEngine}
 	}
-	return decider.Wait{Reason: decider.WaitPublish} // of the run's dispatch register
+	return decider.Wait{Reason: decider.WaitPublish, Kind: events.KindDispatch}
 }
 
 // blockedBy is the first reference unit for which a planned work item waits (P-9).

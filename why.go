@@ -1,0 +1,271 @@
+package towline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+)
+
+// Why is the answer to why a thing is no further (spec 11.1).
+type Why struct {
+	Of     string         `json:"of"` // run, unit or register
+	ID     string         `json:"id"` // of a unit its alias
+	Status string         `json:"status"`
+	Reason decider.Reason `json:"reason"` // zero: it waits for nothing
+	// Counts says of a run how many of its open units wait for what, the leading reason first.
+	Counts []decider.ReasonCount `json:"counts,omitempty"`
+	// Evidence is the newest event of what is waited for; zero if nothing is.
+	Evidence Evidence `json:"evidence,omitzero"`
+}
+
+// Evidence is an event that shows a reason.
+type Evidence struct {
+	Position events.Position `json:"position"`
+	Stream   string          `json:"stream"`
+	At       time.Time       `json:"at"`
+	Text     string          `json:"text"` // without tokens
+}
+
+// Why says why a run, a unit, a job, a message or a register is no further: exactly one reason, what shows it, and by when
+// the answer will be another one. Of an open run the reason of its units that leads, and how many wait for each; of one
+// that has ended, and of a job, what its post_sync waits for.
+//
+// id is a ULID, the alias of an open unit as views show it, or outbox/OWNER/KIND. The answer is that of this node,
+// whose configuration and caps it knows. It is asked in the writer and writes nothing. Errors: *RequestError (ErrNotFound
+// or ErrInvalid), ErrUnavailable, ErrStopped.
+func (e *Engine) Why(ctx context.Context, id string) (Why, error) {
+	var why Why
+	err := e.Transact(ctx, "", func(tx *Tx) (err error) {
+		why, err = tx.why(id)
+		return err
+	})
+	return why, err
+}
+
+func (t *Tx) why(id string) (Why, error) {
+	if key, ok, err := registerNamed(id); ok || err != nil {
+		if err != nil {
+			return Why{}, err
+		}
+		return t.whyRegister(key)
+	}
+	if strings.Contains(id, ":") {
+		unit, err := t.unitCalled(id)
+		if err != nil {
+			return Why{}, err
+		}
+		return t.whyUnit(unit)
+	}
+	ulid, err := events.ParseRunID(id)
+	if err != nil {
+		return Why{}, invalid("id", fmt.Sprintf("%q is no id", id), "give a ULID, the alias of an open unit, or outbox/OWNER/KIND")
+	}
+	return t.whyULID(ulid)
+}
+
+// whyULID finds out what has the id.
+func (t *Tx) whyULID(id events.RunID) (Why, error) {
+	run, err := t.Run(id)
+	if err != nil {
+		return Why{}, err
+	}
+	if run.Exists() {
+		return t.whyRun(run)
+	}
+	unit, err := t.Unit(events.UnitID(id))
+	if err != nil {
+		return Why{}, err
+	}
+	if unit.Exists() {
+		return t.whyUnit(unit)
+	}
+	job, ok, err := t.View().Job(events.JobID(id))
+	if err != nil {
+		return Why{}, err
+	}
+	if ok {
+		return t.whyULID(job.Result.Run)
+	}
+	message, err := t.Register(id, events.KindMessage)
+	if err != nil {
+		return Why{}, err
+	}
+	if message.Status != "" {
+		return t.whyRegister(MessageRegister(events.MessageID(id)))
+	}
+	return Why{}, &RequestError{Field: "id", Problem: "there is no run, unit, job or message " + id.String(), Kind: ErrNotFound}
+}
+
+// registerNamed reads outbox/OWNER/KIND; false: id is no such name.
+func registerNamed(id string) (key RegisterKey, ok bool, err error) {
+	owner, named := strings.CutPrefix(id, "outbox/")
+	if !named {
+		return key, false, nil
+	}
+	owner, kind, _ := strings.Cut(owner, "/")
+	key.Kind = events.Kind(kind)
+	if key.Owner, err = events.ParseRunID(owner); err != nil || !slices.Contains(events.Kinds[:], key.Kind) {
+		return key, false, invalid("id", fmt.Sprintf("%q names no register", id), "give outbox/OWNER/KIND, with a kind of "+kinds())
+	}
+	return key, true, nil
+}
+
+// unitCalled is the unit of an open run with an alias. Aliases are short: they hold the end of the run's id only, so they
+// are looked for among the open runs.
+func (t *Tx) unitCalled(alias string) (decider.Unit, error) {
+	for _, run := range t.hot.OpenRuns() {
+		for _, id := range t.hot.OpenUnitsOf(run) {
+			u, err := t.Unit(id)
+			if err != nil {
+				return u, err
+			}
+			if aliasOf(u) == alias {
+				return u, nil
+			}
+		}
+	}
+	return decider.Unit{}, &RequestError{
+		Field: "id", Problem: fmt.Sprintf("no open run has an open unit %q", alias), Fix: "of one that has ended, give its ULID", Kind: ErrNotFound,
+	}
+}
+
+func aliasOf(u decider.Unit) string {
+	return events.Alias(u.Plan.Run, u.Plan.Source, u.Plan.Dataset, u.Plan.Window)
+}
+
+func (t *Tx) whyRegister(key RegisterKey) (Why, error) {
+	r, err := t.Register(key.Owner, key.Kind)
+	if err != nil {
+		return Why{}, err
+	}
+	if r.Status == "" {
+		return Why{}, &RequestError{Field: "id", Problem: "there is no " + key.String(), Kind: ErrNotFound}
+	}
+	h, _, err := t.horizon()
+	if err != nil {
+		return Why{}, err
+	}
+	stream := events.RegisterStream(key.Owner, key.Kind)
+	why := Why{Of: "register", ID: stream.String(), Status: string(r.Status), Reason: h.WhyRegister(r)}
+	return why, t.show(&why, key.Owner, stream)
+}
+
+func (t *Tx) whyUnit(u decider.Unit) (Why, error) {
+	h, fault, err := t.horizon()
+	if err != nil {
+		return Why{}, err
+	}
+	why := Why{
+		Of: "unit", ID: aliasOf(u), Status: string(u.Status),
+	}
+	if u.Open() {
+		why.Reason = h.Unit(u.ID)
+	}
+	return why, errors.Join(fault(), t.show(&why, u.Plan.Run, events.UnitStream(u.ID)))
+}
+
+func (t *Tx) whyRun(run decider.Run) (Why, error) {
+	row, _, err := t.View().Run(run.ID)
+	if err != nil {
+		return Why{}, err
+	}
+	why := Why{Of: "run", ID: run.ID.String(), Status: string(row.Status)}
+	h, fault, err := t.horizon()
+	if err != nil {
+		return Why{}, err
+	}
+	if !run.Open() {
+		return t.whyPost(why, h, run)
+	}
+	finalize, err := t.Register(run.ID, events.KindFinalize)
+	if err != nil {
+		return Why{}, err
+	}
+	units := t.hot.OpenUnitsOf(run.ID)
+	reasons := make([]decider.Reason, len(units))
+	for i, id := range units {
+		reasons[i] = h.Unit(id)
+	}
+	var lead int
+	why.Reason, lead, why.Counts = h.WhyRun(reasons, finalize)
+	stream := events.RegisterStream(run.ID, events.KindFinalize)
+	if lead >= 0 {
+		stream = events.UnitStream(units[lead])
+	}
+	return why, errors.Join(fault(), t.show(&why, run.ID, stream))
+}
+
+// whyPost is what a run waits for that has ended: its post_sync.
+func (t *Tx) whyPost(why Why, h decider.Horizon, run decider.Run) (Why, error) {
+	post, err := t.Register(run.ID, events.KindPostSync)
+	if err != nil {
+		return Why{}, err
+	}
+	why.Reason = h.WhyPost(post, run.Effects())
+	return why, t.show(&why, run.ID, events.RegisterStream(run.ID, events.KindPostSync))
+}
+
+// horizon is what answers depend on now. fault is what could not be read while it was asked about units.
+func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
+	breakers, err := t.View().OpenBreakers()
+	k := t.e.knobs
+	h = decider.Horizon{
+		Now: t.now, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
+		PostRedriveAfter: events.SpanOf(k.PostSyncRedriveAfter), Interval: events.SpanOf(k.ReconcileInterval),
+		Breaker: func(r decider.Register) events.Micros {
+			for _, b := range breakers {
+				only := b.Only == "" || b.Only == events.RegisterStream(r.Owner, r.Kind).String()
+				if only && slices.Contains(b.Kinds, r.Kind) {
+					return events.MicrosOf(b.Until)
+				}
+			}
+			return 0
+		},
+	}
+	var faults []error
+	h.Unit = func(id events.UnitID) decider.Reason {
+		unit, err := t.Unit(id)
+		faults = append(faults, err)
+		dispatch, err := t.Register(unit.Plan.Run, events.KindDispatch)
+		faults = append(faults, err)
+		announcer, err := t.Register(unit.Plan.Run, events.KindUnit)
+		faults = append(faults, err)
+		return h.WhyUnit(t.hot.Wait(id, t.now), dispatch, announcer)
+	}
+	return h, func() error { return errors.Join(faults...) }, err
+}
+
+// show adds the newest event of what a reason is about. run and own are those of the thing that was asked for.
+func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
+	if why.Reason.Why == "" {
+		return nil
+	}
+	stream := own
+	switch r := why.Reason; r.Why {
+	case decider.WaitEnginePaused:
+		stream = events.EngineControlStream()
+	case decider.WaitSourcePaused:
+		stream = events.SourceControlStream(r.On)
+	case decider.WaitUnconfigured:
+		stream = events.NodeStream(t.e.node)
+	case decider.WaitReference, decider.WaitCrashSuspect:
+		stream = events.UnitStream(r.Behind)
+	default:
+		if r.Kind != "" {
+			stream = events.RegisterStream(run, r.Kind)
+		}
+	}
+	history, err := t.tx.Stream(stream)
+	if err != nil || len(history) == 0 {
+		return err
+	}
+	last := history[len(history)-1]
+	why.Evidence = Evidence{Position: last.Position, Stream: last.Stream.String(), At: last.At.Time(), Text: events.Describe(last.Event)}
+	return nil
+}

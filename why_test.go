@@ -1,0 +1,142 @@
+package towline_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/transport"
+)
+
+func (w *workshop) why(id string) towline.Why {
+	w.t.Helper()
+	why, err := w.e.Why(context.Background(), id)
+	require.NoError(w.t, err)
+	return why
+}
+
+// requireWhy asks about a unit, its run and its job, which say the same as long as the unit is the only open one.
+func (w *workshop) requireWhy(p towline.Planned, reason decider.WaitReason) towline.Why {
+	w.t.Helper()
+	unit := w.unit(p.Run, 1)
+	why := w.why(unit.Alias)
+	require.Equal(w.t, reason, why.Reason.Why)
+	require.Equal(w.t, [3]string{"unit", unit.Alias, string(unit.Status)}, [3]string{why.Of, why.ID, why.Status})
+	require.Equal(w.t, why, w.why(unit.Unit.String()), "by its id")
+	run := w.why(p.Run.String())
+	require.Equal(w.t, why.Reason, run.Reason)
+	require.Equal(w.t, []decider.ReasonCount{{Why: reason, Units: 1}}, run.Counts)
+	require.Equal(w.t, run, w.why(p.Job.String()), "a job waits for its run")
+	require.NotZero(w.t, why.Evidence.Position)
+	return why
+}
+
+// WHY-1, WHY-4, WHY-5: one reason at each step of a unit's life, with what shows it and by when it changes; and nobody writes.
+func TestWhyAUnitIsNoFurther(t *testing.T) {
+	s := single("north")
+	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: 30 * time.Second, On: []events.Category{events.Network}}
+	w := newWorkshop(t, s)
+	p := w.plan(towline.RunSpec{Sync: "north"})
+	head := w.head()
+	why := w.requireWhy(p, decider.WaitPublish)
+	require.Equal(t, events.KindDispatch, why.Reason.Kind)
+	require.Contains(t, why.Evidence.Stream, "dispatch_sync_run")
+	require.Equal(t, head, w.head(), "a question writes nothing")
+
+	w.pauseEngine()
+	require.Equal(t, "control/engine", w.requireWhy(p, decider.WaitEnginePaused).Evidence.Stream)
+	require.True(t, w.why(p.Run.String()).Reason.Why.NeedsPerson())
+	w.resumeEngine()
+	w.pauseSource("north")
+	require.Equal(t, "north", w.requireWhy(p, decider.WaitSourcePaused).Reason.On)
+	w.resumeSource("north")
+
+	w.step()
+	require.Equal(t, events.KindDispatch, w.requireWhy(p, decider.WaitForWorker).Reason.Kind, "its message is out, nobody has handled it")
+	w.dispatch(p.Run)
+	require.Equal(t, events.KindUnit, w.requireWhy(p, decider.WaitPublish).Reason.Kind)
+	w.step()
+	why = w.requireWhy(p, decider.WaitForWorker)
+	require.Equal(t, events.MicrosOf(w.now.Now().Add(16*time.Minute)), why.Reason.Next, "stale, and a pass")
+
+	lease := w.claim(w.unit(p.Run, 1).Unit)
+	why = w.requireWhy(p, decider.WaitRunning)
+	require.Equal(t, "UnitClaimed", why.Evidence.Text[:len("UnitClaimed")])
+	w.fail(lease, events.Network)
+	why = w.requireWhy(p, decider.WaitRetryAt)
+	require.Equal(t, events.MicrosOf(w.now.Now().Add(30*time.Second)), why.Reason.Next)
+	w.advance(30 * time.Second)
+	w.dispatch(p.Run)
+	w.complete(w.claim(w.unit(p.Run, 1).Unit))
+	require.Equal(t, decider.Reason{}, w.why(w.unit(p.Run, 1).Unit.String()).Reason, "it has ended")
+	require.Equal(t, decider.WaitFinalizing, w.why(p.Run.String()).Reason.Why)
+	w.finalize(p.Run)
+	require.Equal(t, decider.Reason{}, w.why(p.Run.String()).Reason)
+}
+
+// WHY-2, WHY-3, O-21, O-18: what is parked leads, whatever else is due, and the register says so itself.
+func TestWhyIsLedByWhatOnlyAPersonCanEnd(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	p := w.started(towline.RunSpec{Sync: "north"})
+	w.complete(w.claim(w.unit(p.Run, 1).Unit))
+	key := towline.RegisterKey{Owner: p.Run, Kind: events.KindFinalize}
+	require.NoError(t, w.e.Park(context.Background(), key, ada))
+	why := w.why(p.Run.String())
+	require.Equal(t, decider.WaitOutboxParked, why.Reason.Why)
+	require.Contains(t, why.Evidence.Text, "OutboxParked")
+	register := w.why("outbox/" + p.Run.String() + "/finalize_sync_run")
+	require.Equal(t, [2]string{"register", "parked"}, [2]string{register.Of, register.Status})
+	require.Equal(t, decider.WaitParked, register.Reason.Why)
+	require.NoError(t, w.e.Redrive(context.Background(), key, ada))
+	require.Equal(t, decider.WaitFinalizing, w.why(p.Run.String()).Reason.Why)
+}
+
+// WHY-2, O-16: behind a transport that fails, everything waits for its breaker.
+func TestWhyBehindABreaker(t *testing.T) {
+	w := newWorkshop(t, single("north"), single("south"))
+	w.broker.script = func(sent) transport.Receipt { return transport.Refused(errors.New("the broker is away")) }
+	p := w.plan(towline.RunSpec{Sync: "north"})
+	for range 10 {
+		w.pass()
+		w.advance(6 * time.Second)
+	}
+	w.plan(towline.RunSpec{Sync: "south"})
+	why := w.requireWhy(p, decider.WaitBreakerOpen)
+	require.Positive(t, why.Reason.Next)
+	w.broker.script = nil
+}
+
+// WHY-2, M-1: a message that waits for its time.
+func TestWhyAMessageWaits(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	submitted, err := w.e.Submit(context.Background(), towline.Message{Topic: "t", AvailableAt: w.now.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	id := submitted.Message
+	why := w.why(id.String())
+	require.Equal(t, decider.WaitDue, why.Reason.Why)
+	require.Equal(t, "outbox/"+id.String()+"/message", why.ID)
+}
+
+// WHY-1: what does not exist, and what is no id.
+func TestWhyOfNothing(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	p := w.plan(towline.RunSpec{Sync: "north"})
+	for id, kind := range map[string]error{
+		"":                                      towline.ErrInvalid,
+		"north":                                 towline.ErrInvalid,
+		"outbox/" + p.Run.String():              towline.ErrInvalid,
+		"outbox/x/dispatch_sync_run":            towline.ErrInvalid,
+		"outbox/" + p.Run.String() + "/message": towline.ErrNotFound,
+		"01KKNS5TM0DBK7GFTFQXESPAG0":            towline.ErrNotFound,
+		w.unit(p.Run, 1).Alias + "x":            towline.ErrNotFound,
+	} {
+		_, err := w.e.Why(context.Background(), id)
+		require.ErrorIs(t, err, kind, "%q", id)
+	}
+}
