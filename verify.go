@@ -55,6 +55,9 @@ func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Ver
 			break
 		}
 	}
+	if err == nil {
+		err = f.toHead(ctx)
+	}
 	v.Position, v.Violations = f.at, checker.Finish()
 	if err != nil {
 		return v, err
@@ -193,6 +196,19 @@ func (f *folds) livePage(ctx context.Context, t projections.Table, after project
 		return live, fmt.Errorf("read the views: %w", err)
 	}
 	return live, f.forward(ctx, applied)
+}
+
+// toHead brings the folds to the end of the log, so that what the tables have not applied is proved as well.
+func (f *folds) toHead(ctx context.Context) error {
+	var head events.Position
+	err := f.e.store.Read(ctx, func(r store.Reader) (err error) {
+		head, _, err = r.Head()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the head of the log: %w", err)
+	}
+	return f.forward(ctx, head)
 }
 
 // compareFolds holds the rows of open things, and the counts of ended ones, against the fold of check: the two folds are
