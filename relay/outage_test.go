@@ -54,17 +54,19 @@ func (x *office) outage(runs int, r transport.Receipt) (planned []towline.Planne
 // any register, while every trigger is accepted. The backlog then drains at the configured rate. A poison message is
 // parked in the end, and its neighbours pass.
 func TestAnOutageOfAnHourBurnsNoAttempt(t *testing.T) {
-	const backlog = 2000
+	const bursts = 50
+	burst := enginetest.Fewer(40)
+	backlog := bursts * burst                                                                // 2000
 	once := towline.Knobs{RedriveAfter: 24 * time.Hour, ReconcileInterval: 20 * time.Minute} // nobody handles these messages
 	run(t, options{knobs: once}, func(t *testing.T, x *running) {
 		x.broker.obey(always(refused))
 		begun := time.Now()
 		var poisoned towline.Planned
-		for range 50 {
-			for range backlog / 50 {
+		for range bursts {
+			for range burst {
 				poisoned = x.plan(1) // is accepted
 			}
-			wait(time.Hour / 50)
+			wait(time.Hour / bursts)
 			require.Zero(t, x.spent())
 		}
 		require.Equal(t, time.Hour, time.Since(begun))
@@ -79,7 +81,7 @@ func TestAnOutageOfAnHourBurnsNoAttempt(t *testing.T) {
 
 		x.broker.obey(poison(poisoned.Run, refused))
 		up := x.head()
-		wait(5*time.Minute + backlog/40*time.Second)
+		wait(5*time.Minute + time.Duration(backlog/40)*time.Second)
 		requireDrained(t, x.since(up), backlog, 40)
 		for _, r := range x.openRuns() {
 			require.Equal(t, r.Run != poisoned.Run, x.register(r.Run, events.KindDispatch).Closed >= 1, "the neighbours have passed")
@@ -443,9 +445,8 @@ func TestAFlappingBroker(t *testing.T) {
 			}
 			return refused
 		})
-		const runs = 600
 		var planned []towline.Planned
-		for range runs {
+		for range enginetest.Fewer(600) {
 			planned = append(planned, x.plan(1))
 			wait(2 * time.Second)
 		}

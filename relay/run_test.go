@@ -124,6 +124,13 @@ func TestTheLoopOutlivesAStoreThatIsAway(t *testing.T) {
 			for _, u := range x.units(p.Run) {
 				x.claim(u.Unit)
 			}
+			x.broker.obey(func(sent) transport.Receipt {
+				<-time.After(time.Second)
+				return transport.Accepted("")
+			})
+			x.plan(1) // is under way when the store goes
+			synctest.Wait()
+			x.broker.obey(nil)
 			x.broker.take()
 			due := x.plan(1)
 			x.store.away(errAway)
