@@ -19,7 +19,7 @@ func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatc
 	c.noteWorked(e, r, ev.Transport)
 
 	before, local := r.Closed, events.NodeID{}
-	if ev.Transport == events.TransportLocal {
+	if events.InProcess(ev.Transport) {
 		local = e.Node
 	}
 	r.markExpires, r.markNode = r.ClaimExpiresAt, r.ClaimNode

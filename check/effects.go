@@ -80,7 +80,7 @@ func (c *Checker) mayArmAgain(e events.Envelope, r *register, ev events.OutboxAr
 		return
 	}
 	wait := c.settings(e.Node).PostRedriveAfter
-	switch died := r.Transport == events.TransportLocal && c.gone(r.markNode); {
+	switch died := events.InProcess(r.Transport) && c.gone(r.markNode); {
 	case ev.Cause != events.ArmMaterialized:
 		c.wrong("I-2", e, "post_sync is armed again for %q: only materialization and a redrive do that (section 7)", ev.Cause)
 	case effects != "open":

@@ -104,7 +104,7 @@ func (c *Checker) mayArmMessage(e events.Envelope, r *register, ev events.Outbox
 		switch {
 		case r.message.over():
 			c.wrong("I-2", e, "message %s is %s, and is armed again (O-8)", r.message.ID, r.message.Status)
-		case r.State != Idle || r.Transport != events.TransportLocal || !died:
+		case r.State != Idle || !events.InProcess(r.Transport) || !died:
 			c.wrong("I-2", e, "a message is armed again that did not die in the memory of a process: it is %s, by %q (REC-11)", r.describe(), r.Transport)
 		}
 	default:

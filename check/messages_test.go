@@ -42,9 +42,9 @@ func appMessages(s *script) {
 		s.armMessage(4, 1, events.ArmMessage)
 	})
 	one, two, three := s.takeMessage(1, 1), s.takeMessage(2, 1), s.takeMessage(3, 1)
-	s.markMessage(1, 1, one, events.TransportLocal)
+	s.markMessage(1, 1, one, events.TransportLocalMessages)
 	s.addAs(events.NodeID{}, mail, events.MessageHandled{Message: messageID(1), DeliveryMessageID: "d"})
-	s.markMessage(2, 1, two, events.TransportLocal)
+	s.markMessage(2, 1, two, events.TransportLocalMessages)
 	s.tx(func() {
 		third := events.MessageStream(messageID(3))
 		s.add(third, events.OutboxReleased{N: 1, Token: three, Cause: events.ReleaseRefused, Counted: true, AvailableAt: s.now.Add(5 * second)})

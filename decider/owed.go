@@ -105,7 +105,7 @@ func (d Redrive) Materialize(k events.Kind, r Register) bool {
 // it (REC-11). No broker can be asked for it, and none delivers it again. Where the death of a process is not seen it is
 // taken for lost after a while; if it is not, the second delivery finds it handled (M-12).
 func (d Redrive) messageLost(r Register) bool {
-	inProcess := r.Status == RegisterIdle && r.Closed > 0 && r.Transport == events.TransportLocal
+	inProcess := r.Status == RegisterIdle && r.Closed > 0 && events.InProcess(r.Transport)
 	return inProcess && (d.CloserGone || d.CloserShared && r.LastClosedAt <= d.Now.Add(-d.Stale))
 }
 

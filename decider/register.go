@@ -156,7 +156,7 @@ func (r Register) ClaimLive(now events.Micros) bool {
 // ClosedInProcess reports that the newest close was a publish to the in-process transport of an incarnation that is gone,
 // so that its message is gone too (N-3). gone says of ClosedBy whether it is gone.
 func (r Register) ClosedInProcess(gone bool) bool {
-	return gone && r.Closed > 0 && r.Transport == events.TransportLocal
+	return gone && r.Closed > 0 && events.InProcess(r.Transport)
 }
 
 func (r Register) evolve(env events.Envelope) Register {
@@ -224,7 +224,7 @@ func (r Register) dispatched(env events.Envelope, e events.OutboxDispatched) Reg
 	r.Transport = e.Transport
 	if r.Kind == events.KindUnit {
 		c := Closer{Through: e.N}
-		if e.Transport == events.TransportLocal {
+		if events.InProcess(e.Transport) {
 			c.Node = env.Node
 		}
 		r.Closers = r.withCloser(c)

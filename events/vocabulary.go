@@ -204,8 +204,17 @@ const (
 	MarkFirst    Order = "mark_first"
 )
 
-// TransportLocal names the in-process transport. Its messages die with their incarnation (N-3).
-const TransportLocal = "local"
+// The in-process transports. Application messages have one of their own, so that a queue of theirs that is full holds up no
+// run.
+const (
+	TransportLocal         = "local"
+	TransportLocalMessages = "local-messages"
+)
+
+// InProcess reports an in-process transport: its messages die with their incarnation (N-3).
+func InProcess(transport string) bool {
+	return transport == TransportLocal || transport == TransportLocalMessages
+}
 
 // ReleaseCause says why a claim ended without a mark.
 type ReleaseCause string

@@ -40,11 +40,14 @@ func (r appRoute) close() {
 	}
 }
 
-// inProcess refuses what nobody here would take from the queue.
+// inProcess is the bus of the messages under a name of its own, which makes it a transport of its own (O-16). It refuses
+// what nobody here would take from the queue.
 type inProcess struct {
 	*local.Bus
 	consumers map[string]Consumer
 }
+
+func (inProcess) Name() string { return events.TransportLocalMessages }
 
 func (p inProcess) Send(ctx context.Context, topic string, m *message.Message) transport.Receipt {
 	if _, ok := p.consumers[topic]; !ok {

@@ -76,7 +76,7 @@ func applyMessageRegister(tx Writer, env events.Envelope, r decider.Register) er
 	case events.OutboxArmed:
 		return tx.Exec(`UPDATE messages SET armed = 1, in_process = NULL WHERE message_id = $1`, blob(r.Owner))
 	case events.OutboxDispatched:
-		if e.Transport == events.TransportLocal { // a consumer may have been faster than the mark
+		if events.InProcess(e.Transport) { // a consumer may have been faster than the mark
 			return tx.Exec(`UPDATE messages SET in_process = $2 WHERE message_id = $1 AND status = 'open'`, blob(r.Owner), blob(env.Node))
 		}
 	}

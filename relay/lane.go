@@ -25,11 +25,11 @@ type lane struct {
 	wake    waker // of a Runner
 	refusal throttle
 	behind  dueScan // where a drain goes on: what could not be claimed is in nobody's way (O-19)
+	odd     bool    // whose turn the odd place of a batch is (M-15)
 
 	mu       sync.Mutex
 	breaker  breaker
 	drain    drain
-	odd      bool     // whose turn the odd place of a batch is (M-15)
 	changes  []change // of the breaker, that no transaction has noted yet
 	receipts int      // so far; it orders them
 	worked   int      // number of the newest accepted one
@@ -49,7 +49,7 @@ func newLanes(routes Routes) []*lane {
 		if p == nil {
 			continue
 		}
-		i := slices.IndexFunc(lanes, func(l *lane) bool { return l.name == p.Name() && !inProcess(l.name, k) })
+		i := slices.IndexFunc(lanes, func(l *lane) bool { return l.name == p.Name() })
 		if i < 0 {
 			i = len(lanes)
 			lanes = append(lanes, &lane{name: p.Name(), wake: newWaker()})
@@ -67,12 +67,6 @@ func (l *lane) resume() dueScan {
 		return dueScan{}
 	}
 	return from
-}
-
-// inProcess reports the messages of an application that are handled in this process. They have a queue and a lane of their
-// own, so that one which is full holds up no run.
-func inProcess(name string, k events.Kind) bool {
-	return name == events.TransportLocal && k == events.KindMessage
 }
 
 // wakeups are those that go through the lane.
