@@ -539,6 +539,7 @@ func toldUntil(t *testing.T, seed byte, seen func(*history) bool) *history {
 		for range step {
 			h.step()
 		}
+		h.follow()
 	}
 	return h
 }

@@ -90,7 +90,7 @@ func (b broken) Exec(query string, args ...any) error {
 
 // L-8, C-42, SC-329: a rebuild that is broken off, wherever that is, leaves the old tables and their checkpoints.
 func TestAnInterruptedRebuildLeavesTheOldTables(t *testing.T) {
-	h := toldUntil(t, 5, (*history).fillsTables)
+	h := toldUntil(t, 5, func(h *history) bool { return len(h.plain(`SELECT 1 FROM watermarks`)) > 0 })
 	live := h.tables()
 	for _, at := range []string{
 		"DROP TABLE", "CREATE TABLE runs", "CREATE INDEX units_lease", "CREATE VIEW outbox_view", "INSERT INTO units",
@@ -137,16 +137,14 @@ func TestAMissingProjectionIsMadeAnew(t *testing.T) {
 // L-8: a projection that lags is brought to the head from its checkpoint, by what lies behind it alone; the others stay
 // as they are.
 func TestALaggingProjectionIsCaughtUp(t *testing.T) {
-	h := toldUntil(t, 8, func(h *history) bool { // behind a transaction of an application the tables lag by themselves
-		return len(h.plain(`SELECT 1 FROM projection WHERE position < (SELECT max(position) FROM events)`)) == 0
-	})
+	h := told(t, 8, 60)
 	var at events.Position
 	h.view(func(v projections.View) { at, _, _ = v.Head() })
 	old := h.tables()
 	for range 200 {
 		h.step()
 	}
-	require.NoError(t, h.write(projections.CatchUp))
+	h.follow()
 	live := h.tables()
 	require.NotEqual(t, old, live)
 	for _, name := range []string{"jobs", "watermarks"} {
