@@ -11,13 +11,15 @@ import (
 // Port is a kind of call that leaves the process.
 type Port string
 
-// The ports of a node. A post_sync effect is a call of the destination of its own.
+// The ports of a node. A post_sync effect is a call of the destination of its own. An application commits by itself.
 const (
 	PortCommit   Port = "commit"
 	PortPublish  Port = "publish"
 	PortProvider Port = "provider"
 	PortSink     Port = "sink"
 	PortEffect   Port = "effect"
+
+	PortApplication Port = "application"
 )
 
 // Boundary is a moment before or behind the call of a port.

@@ -19,6 +19,7 @@ type bus struct {
 type delivery struct {
 	m         *message.Message
 	notice    transport.Notice
+	topic     string // of an application's message; empty: it is a notice
 	tries     int
 	committed bool // its handler has committed something
 }
@@ -52,7 +53,7 @@ func (n *node) deliver(ctx context.Context, k events.Kind) {
 	if k == events.KindUnit {
 		n.working++
 	}
-	err := n.handlers.Handle(ctx, d.m.Copy())
+	err := n.handle(ctx, d)
 	n.stack = n.stack[:len(n.stack)-1]
 	if k == events.KindUnit {
 		n.working--
@@ -60,10 +61,20 @@ func (n *node) deliver(ctx context.Context, k events.Kind) {
 	if err == nil || n.dead {
 		return
 	}
-	n.w.breaks("handle %s: %w", d.m.UUID, err) // only a fault of the store is refused, and a living node has none
-	if d.tries++; d.tries < n.engine.Knobs().MaxDeliveries {
+	if d.topic == "" {
+		n.w.breaks("handle %s: %w", d.m.UUID, err) // only a fault of the store is refused, and a living node has none
+	}
+	if d.tries < n.engine.Knobs().MaxDeliveries {
 		n.bus.push(d)
 	}
+}
+
+func (n *node) handle(ctx context.Context, d *delivery) error {
+	d.tries++
+	if d.topic != "" {
+		return n.handlers.HandleMessage(transport.WithDelivery(ctx, d.tries), d.topic, d.m.Copy())
+	}
+	return n.handlers.Handle(ctx, d.m.Copy())
 }
 
 // lost are the messages that die with the process without having had an effect: those that wait, and those whose handler

@@ -63,9 +63,11 @@ func emptyStore(t *testing.T) string {
 func (b baseline) world(v *verdict, kills ...int) *sim.World {
 	w := sim.New(sim.Config{
 		Store: b.newStore(v, "towline.db"), Seed: b.scenario.seed, Syncs: b.scenario.syncs, Knobs: b.scenario.knobs,
-		Kills: kills,
+		Kills: kills, Messages: b.scenario.topics,
 	})
 	w.Request(b.scenario.requests...)
+	w.Act(b.scenario.acts...)
+	w.Submit(b.scenario.submissions...)
 	v.bury(w)
 	return w
 }

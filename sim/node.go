@@ -41,6 +41,8 @@ type node struct {
 	stack    []*delivery // messages in work, the innermost last
 	working  int         // of them, units
 	leases   []*held
+
+	operators operators
 }
 
 func newNode(ctx context.Context, w *World) (*node, error) {
@@ -77,10 +79,19 @@ func (n *node) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the engine of incarnation %d: %w", n.life.Incarnation, err)
 	}
-	n.handlers = handlers.New(n.engine, handlers.Config{Ports: ports, Workers: n.w.c.Workers, Name: "sim"})
-	n.relay, err = relay.Synchronous(n.engine, func(events.Kind) transport.Publisher { return &busPort{n: n} })
+	n.handlers = handlers.New(n.engine, handlers.Config{
+		Ports: ports, Workers: n.w.c.Workers, Name: "sim", Messages: n.consumers(), Inbox: &inboxPort{n},
+	})
+	n.relay, err = relay.Synchronous(n.engine, n.route)
 	n.nextPass = n.engine.Now() // the first pass is now
 	return err
+}
+
+func (n *node) route(k events.Kind) transport.Publisher {
+	if k == events.KindMessage {
+		return &appPort{n}
+	}
+	return &busPort{n}
 }
 
 // who may move.
@@ -95,9 +106,16 @@ var (
 
 // turn lets one of those who can do something do it; false: nobody can before the clock moves.
 func (n *node) turn(ctx context.Context, may who) bool {
+	if n.operatorReady(ctx) {
+		n.act(ctx)
+		return !n.dead
+	}
 	var able []func(context.Context)
 	if len(n.w.pending) > 0 {
 		able = append(able, n.request)
+	}
+	if len(n.w.submissions) > 0 {
+		able = append(able, n.submit)
 	}
 	if may.relay && n.relayReady() {
 		able = append(able, n.reconcile)
@@ -200,9 +218,9 @@ func (n *node) note(report relay.Report) {
 	}
 }
 
-// wait moves the clock to the next time at which the relay has something to do.
+// wait moves the clock to the next time at which the relay or an operator has something to do.
 func (n *node) wait() time.Duration {
-	next := events.Earliest(n.due, n.nextPass)
+	next := events.Earliest(events.Earliest(n.due, n.nextPass), n.operators.next)
 	d := max(next.Sub(n.w.Now()).Std(), time.Microsecond)
 	n.w.now = n.w.now.Add(d)
 	return d
@@ -233,7 +251,11 @@ func (n *node) holds(env events.Envelope) {
 
 // work is the time that a provider needs. Others move meanwhile, and leases are renewed every third of them.
 func (n *node) work(ctx context.Context, d time.Duration) error {
+	for n.operatorReady(ctx) { // who waits for a unit to run does not miss it
+		n.act(ctx)
+	}
 	n.meanwhile(ctx, anybody)
+	n.w.look(ctx, false)
 	for d > 0 && !n.dead {
 		step := d
 		for _, h := range n.leases {

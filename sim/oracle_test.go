@@ -44,6 +44,12 @@ func (o *oracle) rows() []row {
 	if len(o.fold.Runs()) < len(o.scenario.requests) {
 		rows = append(rows, row{id: "C-1"})
 	}
+	if len(o.fold.Messages()) < len(o.scenario.submissions) {
+		rows = append(rows, row{id: "C-33"})
+	}
+	if strings.Contains(o.crash.At.What, "Cancelled(") && o.crash.At.Behind {
+		rows = append(rows, row{id: "C-32"})
+	}
 	for _, r := range o.fold.Registers() {
 		if id := o.registerRow(r); id != "" {
 			rows = append(rows, row{id: id, run: r.Owner})
@@ -83,6 +89,12 @@ func (o *oracle) registerRow(r check.Register) string {
 		return "C-7"
 	case r.State == check.Pending && r.Kind == events.KindFinalize:
 		return "C-16"
+	case r.State == check.Pending && r.Kind == events.KindMessage:
+		return "C-34"
+	case r.State == check.Claimed && r.Kind == events.KindMessage:
+		return "C-35"
+	case r.State == check.Parked:
+		return "C-40"
 	case r.State == check.Pending:
 		return "C-20"
 	case r.State == check.Claimed && r.Kind == events.KindPostSync:
@@ -188,7 +200,13 @@ func (o *oracle) lostRow(m sim.Message) row {
 	case events.KindFinalize:
 		r.id = either("C-5", "C-19")
 		r.kind = events.KindFinalize
+	case events.KindMessage:
+		r.id, r.kind = "C-36", events.KindMessage
 	case events.KindPostSync:
+		if o.run(m.Notice.Run).Policy.PostSync == events.ExactlyOnce {
+			r.id, r.kind = "C-25", events.KindPostSync
+			break
+		}
 		// Nobody resends it; its effect is judged by itself.
 		started := slices.ContainsFunc(o.run(m.Notice.Run).Posts, func(p check.Post) bool {
 			return p.Target == m.Notice.Target && p.Started > 0

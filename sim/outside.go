@@ -23,14 +23,15 @@ type Outside struct {
 	Published   []check.Published
 	Called      []check.Called
 	Written     []check.Written
+	tries       map[Place]int // calls of a provider for what a fence protects, by any run
 }
 
-func newOutside() *Outside { return &Outside{Destination: NewDestination()} }
+func newOutside() *Outside { return &Outside{Destination: NewDestination(), tries: map[Place]int{}} }
 
 func (o *Outside) clone() *Outside {
 	return &Outside{
 		Destination: o.Destination.clone(), Published: slices.Clone(o.Published), Called: slices.Clone(o.Called),
-		Written: slices.Clone(o.Written),
+		Written: slices.Clone(o.Written), tries: maps.Clone(o.tries),
 	}
 }
 
@@ -172,3 +173,12 @@ func (w *writer) Abort() error            { return nil }
 func (w *writer) Rows() int               { return w.puts }
 func (w *writer) Left() json.RawMessage   { return w.state }
 func (w *writer) Committed() bool         { return w.committed }
+
+type tryKey struct{}
+
+// Try is how often a provider was called for a source, dataset and window so far, by whatever run, this time included.
+// ctx is that of the call.
+func Try(ctx context.Context) int {
+	n, _ := ctx.Value(tryKey{}).(int)
+	return n
+}

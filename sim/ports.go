@@ -100,7 +100,9 @@ func (p *providerPort) Sync(ctx context.Context, u provider.Unit, to sink.Sink) 
 	if err := p.n.work(ctx, takes(p.s, u)); err != nil {
 		return provider.Result{}, err
 	}
-	r, err := p.s.Provider.Sync(ctx, u, to)
+	at := Place{u.Source, u.Dataset, u.Window.Name()}
+	p.n.w.out.tries[at]++
+	r, err := p.s.Provider.Sync(context.WithValue(ctx, tryKey{}, p.n.w.out.tries[at]), u, to)
 	if dead := p.n.after(b); dead != nil {
 		return provider.Result{}, dead
 	}

@@ -15,11 +15,16 @@ import (
 
 // scenario is what a world is asked to do.
 type scenario struct {
-	seed     uint64
-	syncs    []sim.Sync
-	knobs    towline.Knobs
-	requests []towline.RunSpec
-	waits    time.Duration // at most, without a fault: for a retry that the provider causes
+	name        string // empty: there is one of its kind
+	seed        uint64
+	syncs       []sim.Sync
+	knobs       towline.Knobs
+	requests    []towline.RunSpec
+	acts        []sim.Act
+	submissions []sim.Submission
+	topics      map[string]sim.Handler
+	waits       time.Duration // at most, without a fault: for a retry that the provider causes, and for operators
+	windows     []string      // rows of the crash table that its windows must hit
 }
 
 const goldenSeed = 1

@@ -41,6 +41,8 @@ type Config struct {
 	Syncs   []Sync
 	Knobs   towline.Knobs // zero: the defaults
 	Workers int           // units that run at once; zero: 3
+	// Messages are the topics of application messages that this process consumes. A message of another is refused.
+	Messages map[string]Handler
 	// Kills[i] is the boundary at which incarnation i+1 dies, counted from its start; 0, or none: it lives.
 	Kills []int
 }
@@ -60,15 +62,18 @@ type Sync struct {
 
 // World is a store, what lives outside of it, and at most one living node.
 type World struct {
-	c       Config
-	now     time.Time
-	out     *Outside
-	pending []towline.RunSpec // requests that were not accepted yet
-	node    *node             // nil: none lives
-	lives   []*Life
-	crashes []Crash
-	names   names
-	broken  []error // what should not have happened in a living node
+	c           Config
+	now         time.Time
+	out         *Outside
+	pending     []towline.RunSpec // requests that were not accepted yet
+	acts        []Act             // that are not over
+	submissions []Submission      // that have not committed
+	node        *node             // nil: none lives
+	lives       []*Life
+	crashes     []Crash
+	names       names
+	broken      []error                                    // what should not have happened in a living node
+	watch       func(ctx context.Context, idle bool) error // nil: nobody looks
 }
 
 // Life is what became of one incarnation.
@@ -102,6 +107,19 @@ func New(c Config) *World {
 
 // Request asks for a run. It is repeated until it is accepted, also behind a crash, so it needs a key.
 func (w *World) Request(specs ...towline.RunSpec) { w.pending = append(w.pending, specs...) }
+
+// Watch calls a function before the clock moves: because a provider works, or because nobody can do anything, which is
+// idle. Its error ends the run.
+func (w *World) Watch(fn func(ctx context.Context, idle bool) error) { w.watch = fn }
+
+func (w *World) look(ctx context.Context, idle bool) {
+	if w.watch == nil || w.node.dead {
+		return
+	}
+	if err := w.watch(ctx, idle); err != nil {
+		w.broken = append(w.broken, err)
+	}
+}
 
 // Outside is what no crash takes away.
 func (w *World) Outside() *Outside { return w.out }
@@ -202,6 +220,7 @@ func (w *World) until(ctx context.Context, done func(context.Context) (bool, err
 		case moved:
 			continue
 		}
+		w.look(ctx, true)
 		ended, err := done(ctx)
 		if err != nil || ended {
 			return err
@@ -214,9 +233,10 @@ func (w *World) until(ctx context.Context, done func(context.Context) (bool, err
 	return fmt.Errorf("sim: nothing has ended in %d turns", maxTurns)
 }
 
-// finished: no request is open, every run has ended, and no post_sync waits.
+// finished: no request is open and no operator or application has still to act, every run has ended, and no post_sync
+// waits.
 func (w *World) finished(ctx context.Context) (bool, error) {
-	if len(w.pending) > 0 {
+	if len(w.pending) > 0 || len(w.submissions) > 0 || w.awaited() {
 		return false, nil
 	}
 	open := false
@@ -300,6 +320,8 @@ func (w *World) Fork(path string) (*World, error) {
 	f := *w
 	f.c.Store, f.out, f.names = path, w.out.clone(), w.names.clone()
 	f.pending = append([]towline.RunSpec(nil), w.pending...)
+	f.acts = append([]Act(nil), w.acts...)
+	f.submissions = append([]Submission(nil), w.submissions...)
 	f.lives = append([]*Life(nil), w.lives...)
 	f.crashes = append([]Crash(nil), w.crashes...)
 	return &f, nil
@@ -333,5 +355,12 @@ func (w *World) breaks(format string, args ...any) {
 // openStore opens the real store of a node: each Write in the caller's goroutine. The power never fails in a world, so
 // nothing is synced.
 func (w *World) openStore(ctx context.Context, clock *towline.Clock) (*sqlite.Store, error) {
-	return sqlite.Open(ctx, w.c.Store, sqlite.Options{Now: clock.Now, Synchronous: "normal", Inline: true})
+	s, err := sqlite.Open(ctx, w.c.Store, sqlite.Options{Now: clock.Now, Synchronous: "normal", Inline: true})
+	if err != nil || w.c.Messages == nil {
+		return s, err
+	}
+	if _, err := s.DB().ExecContext(ctx, application); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
