@@ -46,7 +46,7 @@ type halt struct {
 type gates struct {
 	halt   halt
 	say    func(word)
-	engine *towline.Engine // set before anything passes
+	engine *towline.Engine // nil until the node is open; set before anything passes
 	once   sync.Once
 }
 
@@ -76,12 +76,16 @@ type gatedBus struct {
 }
 
 // Name is asked in the transaction of every claim, since it is recorded with the mark. That makes it the last place
-// before a claim is committed.
+// before a claim is committed. It is asked while the node is opened, too, when there is nothing to claim.
 func (b *gatedBus) Name() string {
-	if b.halt.At == beforeClaim && b.halt.Kind == b.kind && (!b.halt.Absorbed || b.engine.Tally().Absorbed > 0) {
+	if b.halt.At == beforeClaim && b.halt.Kind == b.kind && b.claiming() {
 		b.reach(word{Kind: b.kind})
 	}
 	return b.bus.Name()
+}
+
+func (b *gatedBus) claiming() bool {
+	return b.engine != nil && (!b.halt.Absorbed || b.engine.Tally().Absorbed > 0)
 }
 
 func (b *gatedBus) Send(ctx context.Context, topic string, m *message.Message) transport.Receipt {
