@@ -47,6 +47,10 @@ func TestACommandIsToldWhatTheRunHasBrought(t *testing.T) {
 	target := shell(`cat >input; env | grep ^TOWLINE_ | sort >variables; echo "$GREETING from $(basename "$PWD")"`)
 	target.Dir, target.Env = folder, []string{"GREETING=hello"}
 	t.Setenv("TOWLINE_FROM", "of somebody else")
+	if services, set := os.LookupEnv("TOWLINE_TEST_SERVICES"); set { // of the whole test run, and the environment is passed on
+		t.Setenv("TOWLINE_TEST_SERVICES", services) // back when the test is over
+		require.NoError(t, os.Unsetenv("TOWLINE_TEST_SERVICES"))
+	}
 	run, got := followedBy(t, towline.AtMostOnce, target)
 	require.Equal(t, decider.PostCompleted, got.Effect, got.Text)
 	require.Equal(t, "hello from "+filepath.Base(folder), got.Result)
