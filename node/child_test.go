@@ -199,9 +199,9 @@ func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 					calls <- u.Attempt
 					return provider.Result{}, nil
 				})}})
-			recovered := enginetest.Only[events.NodeRecovered](log(t, n))
+			recovered := enginetest.Only[events.NodeRecovered](logOf(t, n))
 			require.Equal(t, 1, recovered[len(recovered)-1].GoneIncarnations)
-			expired := enginetest.Only[events.UnitLeaseExpired](log(t, n))
+			expired := enginetest.Only[events.UnitLeaseExpired](logOf(t, n))
 			require.NotEmpty(t, expired)
 			for _, x := range expired {
 				require.Equal(t, events.LeaseIncarnationGone, x.Cause)
@@ -227,7 +227,7 @@ func TestAKilledProcessIsRecoveredAtOnce(t *testing.T) {
 				}
 				require.Positive(t, lost)
 			}
-			require.Len(t, enginetest.Only[events.RunFinalized](log(t, n)), 1)
+			require.Len(t, enginetest.Only[events.RunFinalized](logOf(t, n)), 1)
 			requireGood(t, n)
 			r.end()
 		})
@@ -253,7 +253,7 @@ func TestASuspendedProcessComesBackInOrder(t *testing.T) {
 			require.True(t, state.Success())
 
 			n := open(t, node.Config{Store: p.path, Knobs: childKnobs(), Syncs: []node.Sync{childSync(retry, nothingToDo)}})
-			all := log(t, n)
+			all := logOf(t, n)
 			settled, expired := map[events.UnitID]int{}, map[events.UnitID]int{}
 			for _, e := range all {
 				unit, _ := e.Stream.Unit()

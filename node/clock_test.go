@@ -49,7 +49,7 @@ func TestANodeGoesThroughTheStepsOfItsClock(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, events.RunSucceeded, run.Status)
 		require.EqualValues(t, 12, calls.Load())
-		require.Len(t, enginetest.Only[events.ClockStepped](log(t, n.Node)), 3)
+		require.Len(t, enginetest.Only[events.ClockStepped](logOf(t, n.Node)), 3)
 		<-time.After(time.Minute)
 		require.Equal(t, 1, s.Sink.(*memory).ran())
 		conditions, err := n.Engine().Health(t.Context())

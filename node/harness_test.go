@@ -144,7 +144,7 @@ func requireGood(t *testing.T, n *node.Node) {
 	require.Empty(t, v.Differences)
 }
 
-func log(t *testing.T, n *node.Node) []events.Envelope {
+func logOf(t *testing.T, n *node.Node) []events.Envelope {
 	t.Helper()
 	return enginetest.Since(t, n.Engine(), 0)
 }

@@ -97,7 +97,7 @@ func TestOpenAndClose(t *testing.T) {
 	require.Equal(t, []string{
 		"NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted", "NodeRecovered", "NodeStopped", "NodeStarted",
 		"NodeRecovered",
-	}, enginetest.Types(log(t, n)))
+	}, enginetest.Types(logOf(t, n)))
 	requireGood(t, n)
 	require.NoError(t, n.Close())
 }
@@ -123,7 +123,7 @@ func TestARunThatIsStoppedBeforeItBegins(t *testing.T) {
 		require.NoError(t, n.Run(ctx))
 	}
 	n := open(t, node.Config{Store: path, Syncs: []node.Sync{works(nothingToDo)}})
-	require.Len(t, enginetest.Only[events.NodeStopped](log(t, n)), 5)
+	require.Len(t, enginetest.Only[events.NodeStopped](logOf(t, n)), 5)
 	require.NoError(t, n.Close())
 }
 
@@ -148,7 +148,7 @@ func TestRunsGoFromPlanToPostSync(t *testing.T) {
 	waitFor(t, n.Node, func() bool { return s.Sink.(*memory).ran() == 5 })
 	require.EqualValues(t, 60, calls.Load())
 	requireGood(t, n.Node)
-	for _, x := range log(t, n.Node) {
+	for _, x := range logOf(t, n.Node) {
 		if a, ok := x.Event.(events.OutboxArmed); ok {
 			require.NotEqual(t, events.ArmMaterialized, a.Cause, "nothing was lost, so the last net caught nothing")
 		}
@@ -252,14 +252,14 @@ func TestWhatIsNotDoneInTheGraceIsHandedBack(t *testing.T) {
 	run, err := n.Engine().Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, events.RunSucceeded, run.Status)
-	scheduled := enginetest.Only[events.UnitRetryScheduled](log(t, n.Node))
+	scheduled := enginetest.Only[events.UnitRetryScheduled](logOf(t, n.Node))
 	require.Len(t, scheduled, 5)
 	for i, x := range scheduled {
 		require.Equal(t, events.HandedBack, x.Cause)
 		require.Equal(t, i+1, x.HandBacks)
 		require.Zero(t, x.ExpiredLeaseRetries)
 	}
-	require.Empty(t, enginetest.Only[events.UnitLeaseExpired](log(t, n.Node)))
+	require.Empty(t, enginetest.Only[events.UnitLeaseExpired](logOf(t, n.Node)))
 	requireGood(t, n.Node)
 	n.end()
 }
@@ -281,7 +281,7 @@ func TestAProviderThatHearsNothingIsLeftBehind(t *testing.T) {
 	again := open(t, c)
 	require.Equal(t, 1, units(t, again, id)[0].HandBacks)
 	close(g.free) // it ends at last
-	all := log(t, again)
+	all := logOf(t, again)
 	require.Equal(t, "NodeRecovered", enginetest.Types(all)[len(all)-1])
 	requireGood(t, again)
 	require.NoError(t, again.Close())
@@ -361,7 +361,7 @@ func TestANodeWithoutWorkersSwallowsNothing(t *testing.T) {
 		require.NoError(t, err)
 	}
 	planner.end()
-	for _, armed := range enginetest.Only[events.OutboxArmed](log(t, worker.Node)) {
+	for _, armed := range enginetest.Only[events.OutboxArmed](logOf(t, worker.Node)) {
 		require.NotEqual(t, events.ArmMaterialized, armed.Cause)
 	}
 	worker.end()

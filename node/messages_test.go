@@ -170,7 +170,7 @@ func TestMessagesAreHandledInProcess(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"12A": 1, "odd": 3, "bad": 3}, tries)
 	require.Equal(t, 2, rows(t, n.Node, "invoice"))
-	require.Empty(t, enginetest.Only[events.OutboxReleased](log(t, n.Node)), "M-11: the outbox publishes once")
+	require.Empty(t, enginetest.Only[events.OutboxReleased](logOf(t, n.Node)), "M-11: the outbox publishes once")
 	requireGood(t, n.Node)
 	n.end()
 }

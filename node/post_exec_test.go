@@ -148,7 +148,7 @@ func TestAStopEndsACommand(t *testing.T) {
 			run, err := again.Engine().WaitPostSync(t.Context(), id)
 			require.NoError(t, err)
 			require.Equal(t, want, run.PostSync.Targets[0].Effect)
-			failures := enginetest.Only[events.PostSyncFailed](log(t, again.Node))
+			failures := enginetest.Only[events.PostSyncFailed](logOf(t, again.Node))
 			if mode == towline.AtMostOnce {
 				require.Len(t, failures, 1)
 				require.Contains(t, failures[0].Text, "killed: the process is stopping")

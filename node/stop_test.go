@@ -87,7 +87,7 @@ func TestACleanStopDoesWhatItHasAccepted(t *testing.T) {
 	waitFor(t, n.Node, func() bool { return to.ran() == rounds })
 	n.end()
 	last := open(t, node.Config{Store: path, Syncs: []node.Sync{s}})
-	for _, o := range enginetest.Only[events.OutboxOutcome](log(t, last)) {
+	for _, o := range enginetest.Only[events.OutboxOutcome](logOf(t, last)) {
 		require.Equal(t, events.Accepted, o.Outcome)
 	}
 	require.NoError(t, last.Close())
