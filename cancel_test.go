@@ -445,12 +445,20 @@ func TestAnOperatorSaysWhoAndWhy(t *testing.T) {
 	ctx := context.Background()
 	key := towline.RegisterKey{Owner: p.Run, Kind: events.KindDispatch}
 	for name, act := range map[string]func(towline.Actor) error{
-		"cancel run":  func(by towline.Actor) error { return w.e.CancelRun(ctx, p.Run, by) },
-		"cancel unit": func(by towline.Actor) error { return w.e.CancelUnit(ctx, running.Unit.Unit, by) },
-		"release":     func(by towline.Actor) error { return w.e.ReleaseUnit(ctx, running.Unit.Unit, by) },
-		"park":        func(by towline.Actor) error { return w.e.Park(ctx, key, by) },
-		"resolve":     func(by towline.Actor) error { return w.e.Resolve(ctx, key, "index", events.ResolvedLost, by) },
-		"redrive":     func(by towline.Actor) error { return w.e.Redrive(ctx, key, by) },
+		"cancel run":    func(by towline.Actor) error { return w.e.CancelRun(ctx, p.Run, by) },
+		"cancel unit":   func(by towline.Actor) error { return w.e.CancelUnit(ctx, running.Unit.Unit, by) },
+		"release":       func(by towline.Actor) error { return w.e.ReleaseUnit(ctx, running.Unit.Unit, by) },
+		"park":          func(by towline.Actor) error { return w.e.Park(ctx, key, by) },
+		"resolve":       func(by towline.Actor) error { return w.e.Resolve(ctx, key, "index", events.ResolvedLost, by) },
+		"pause":         func(by towline.Actor) error { return w.e.PauseEngine(ctx, by) },
+		"resume":        func(by towline.Actor) error { return w.e.ResumeEngine(ctx, by) },
+		"pause source":  func(by towline.Actor) error { return w.e.PauseSource(ctx, "north", by) },
+		"resume source": func(by towline.Actor) error { return w.e.ResumeSource(ctx, "north", by) },
+		"confirm clock": func(by towline.Actor) error {
+			_, err := w.e.ConfirmClock(ctx, by)
+			return err
+		},
+		"redrive": func(by towline.Actor) error { return w.e.Redrive(ctx, key, by) },
 		"retry": func(by towline.Actor) error {
 			_, err := w.e.RetryFailed(ctx, towline.RetrySpec{Run: p.Run, By: by})
 			return err
@@ -476,6 +484,31 @@ func TestAReasonIsRedactedAndBounded(t *testing.T) {
 	reason := w.run(p.Run).Reason
 	require.NotContains(t, reason, "hunter2")
 	require.LessOrEqual(t, len(reason), 2000)
+}
+
+// X-7, E-3: so is that of a pause, which every refused plan repeats, of the confirmation of a clock, and of a trigger.
+func TestNoReasonHoldsASecret(t *testing.T) {
+	w := newWorkshop(t)
+	ctx, by := context.Background(), towline.Actor{Name: "ada", Reason: "password=hunter2 \xff" + strings.Repeat("x", 5000)}
+	require.NoError(t, w.e.PauseSource(ctx, "north", by))
+	require.NoError(t, w.e.ResumeSource(ctx, "north", by))
+	require.NoError(t, w.e.PauseEngine(ctx, by))
+	require.NoError(t, w.e.ResumeEngine(ctx, by))
+	w.jump(-time.Hour)
+	confirmed, err := w.e.ConfirmClock(ctx, by)
+	require.NoError(t, err)
+	require.True(t, confirmed)
+	w.plan(towline.RunSpec{Sync: "reports", By: by})
+	reasons := 0
+	for _, env := range w.since(0) {
+		text := events.Describe(env.Event)
+		require.NotContains(t, text, "hunter2")
+		if strings.Contains(text, "reason: \"password=***") {
+			reasons++
+			require.Less(t, len(text), 3000)
+		}
+	}
+	require.Equal(t, 6, reasons)
 }
 
 // L-9, X-1: a caller that waits for a run is told of its cancel.

@@ -139,14 +139,15 @@ func TestAnOperatorConfirmsTheClock(t *testing.T) {
 	}
 }
 
-// CLK-7: a confirmation needs a name, and a text that the log gives back.
+// CLK-7, X-7: a confirmation needs a name and a reason.
 func TestNobodyConfirmsNoClock(t *testing.T) {
 	w := newWorkshop(t)
 	w.jump(-time.Hour)
 	w.crash()
 	w.unchanged(func() {
 		for problem, by := range map[string]towline.Actor{
-			"nobody is named": {}, "too many": {Name: strings.Repeat("x", 201)}, "UTF-8": {Name: "a", Reason: "\xff"},
+			"by.name: it is empty": {Reason: "it is right"}, "by.name: 201 bytes": {Name: strings.Repeat("x", 201), Reason: "it is right"},
+			"by.reason": {Name: "ada"},
 		} {
 			_, err := w.e.ConfirmClock(context.Background(), by)
 			require.ErrorIs(t, err, towline.ErrInvalid)

@@ -67,16 +67,11 @@ func (t *Tx) ClockHeld() bool {
 // because a clock that ran ahead has been corrected (CLK-7). From then on schedules mint, Health says nothing of it, and a
 // restart remembers it: by so much the wall clock may lie behind. Engine time stays what it is.
 //
-// It returns false, and nothing was written, if there is nothing to confirm. Errors: *RequestError (which is ErrInvalid)
-// if nobody is named, ErrUnavailable, ErrStopped.
+// It returns false, and nothing was written, if there is nothing to confirm. by needs a name and a reason. Errors:
+// *RequestError (which is ErrInvalid), ErrUnavailable, ErrStopped.
 func (e *Engine) ConfirmClock(ctx context.Context, by Actor) (confirmed bool, err error) {
-	if by.Name == "" {
-		return false, invalid("by", "nobody is named", "say who confirms the clock, and why")
-	}
-	if err := checkText("by", by.Name, maxActorBytes); err != nil {
-		return false, err
-	}
-	if err := checkText("by", by.Reason, maxReasonBytes); err != nil {
+	by, err = e.operatorWithReason(by)
+	if err != nil {
 		return false, err
 	}
 	err = e.Transact(ctx, by.Name, func(tx *Tx) error {

@@ -11,17 +11,22 @@ import (
 // secrets in a reason are masked, and it is cut at error.max_bytes.
 type Actor struct{ Name, Reason string }
 
-// operator checks who acts. The name is taken as it is or refused, for people look for it; the reason is made fit to be
-// stored.
-func (e *Engine) operator(by Actor) (Actor, error) {
-	if strings.TrimSpace(by.Name) == "" {
-		return by, invalid("by.name", "it is empty", "say who acts")
-	}
+// asker checks who asks, if anybody is named. The name is taken as it is or refused, for people look for it; the reason is
+// made fit to be stored.
+func (e *Engine) asker(by Actor) (Actor, error) {
 	if err := checkText("by.name", by.Name, maxActorBytes); err != nil {
 		return by, err
 	}
 	by.Reason = CleanText(strings.TrimSpace(by.Reason), e.knobs.ErrorMaxBytes)
 	return by, nil
+}
+
+// operator is the same for an action, which somebody must answer for.
+func (e *Engine) operator(by Actor) (Actor, error) {
+	if strings.TrimSpace(by.Name) == "" {
+		return by, invalid("by.name", "it is empty", "say who acts")
+	}
+	return e.asker(by)
 }
 
 // operatorWithReason is the same for an action that must say why.

@@ -15,15 +15,23 @@ const SourcePaused = "source_paused"
 
 // PauseEngine stops the dispatch of units, in every run, until ResumeEngine. Everything else goes on: triggers are
 // accepted, units that were dispatched before are published and may be claimed, running ones settle, runs end. It outlives
-// a restart. A pause of what is paused writes nothing, and the first reason stays on record. by.Name is required. Errors:
-// *RequestError (ErrInvalid), ErrUnavailable, ErrStopped.
+// a restart. A pause of what is paused writes nothing, and the first reason stays on record. by needs a name and a reason.
+// Errors: *RequestError (ErrInvalid), ErrUnavailable, ErrStopped.
 func (e *Engine) PauseEngine(ctx context.Context, by Actor) error {
+	by, err := e.operatorWithReason(by)
+	if err != nil {
+		return err
+	}
 	return e.pause(ctx, by, decider.PauseEngine{Actor: by.Name, Reason: by.Reason})
 }
 
 // ResumeEngine ends a pause of the engine, and wakes the dispatch of every run with units that waited for it. A
 // resume of what is not paused writes nothing. Errors as PauseEngine.
 func (e *Engine) ResumeEngine(ctx context.Context, by Actor) error {
+	by, err := e.operatorWithReason(by)
+	if err != nil {
+		return err
+	}
 	return e.resume(ctx, by, decider.ResumeEngine{Actor: by.Name, Reason: by.Reason}, func(projections.Lane) bool { return true })
 }
 
@@ -32,6 +40,10 @@ func (e *Engine) ResumeEngine(ctx context.Context, by Actor) error {
 // rest is as of PauseEngine. Errors: *RequestError (ErrNotFound for a source of no sync, ErrInvalid), ErrUnavailable,
 // ErrStopped.
 func (e *Engine) PauseSource(ctx context.Context, source string, by Actor) error {
+	by, err := e.operatorWithReason(by)
+	if err != nil {
+		return err
+	}
 	if !e.syncs.hasSource(source) {
 		return noSource(source)
 	}
@@ -41,6 +53,10 @@ func (e *Engine) PauseSource(ctx context.Context, source string, by Actor) error
 // ResumeSource ends a pause of a source, and wakes the dispatch of every run with units of it that waited. A source
 // that is paused and configured no longer can be resumed, too. Errors as PauseSource.
 func (e *Engine) ResumeSource(ctx context.Context, source string, by Actor) error {
+	by, err := e.operatorWithReason(by)
+	if err != nil {
+		return err
+	}
 	if !e.syncs.hasSource(source) {
 		paused, err := e.isPaused(ctx, source)
 		if err != nil {
@@ -61,7 +77,7 @@ func noSource(source string) error {
 func (e *Engine) isPaused(ctx context.Context, source string) (paused bool, err error) {
 	err = e.View(ctx, func(v projections.View) error {
 		list, err := v.Paused()
-		paused = slices.ContainsFunc(list, func(p projections.Pause) bool { return p.Source == source })
+		paused = source != "" && slices.ContainsFunc(list, func(p projections.Pause) bool { return p.Source == source })
 		return err
 	})
 	return paused, err
@@ -69,24 +85,10 @@ func (e *Engine) isPaused(ctx context.Context, source string) (paused bool, err 
 
 // pause executes the command of an operator.
 func (e *Engine) pause(ctx context.Context, by Actor, c decider.Command) error {
-	if err := checkOperator(by); err != nil {
-		return err
-	}
 	return e.Transact(ctx, by.Name, func(tx *Tx) error {
 		_, err := tx.Execute(c)
 		return err
 	})
-}
-
-// checkOperator: an operator has a name.
-func checkOperator(by Actor) error {
-	if by.Name == "" {
-		return invalid("by", "nobody is named", "say who asks")
-	}
-	if err := checkText("by", by.Name, maxActorBytes); err != nil {
-		return err
-	}
-	return checkText("by", by.Reason, maxReasonBytes)
 }
 
 // wakesPerTransaction bounds how many runs one transaction looks at, and so how many wakeups it arms.
@@ -96,9 +98,6 @@ const wakesPerTransaction = 500
 // transaction that ends the hold, the others page by page behind it. What is not woken, because the store goes away or
 // the process ends, the materialization finds (REC-7); so the pages outlive ctx and do not fail.
 func (e *Engine) resume(ctx context.Context, by Actor, c decider.Command, of func(projections.Lane) bool) error {
-	if err := checkOperator(by); err != nil {
-		return err
-	}
 	var last events.RunID
 	more := false
 	err := e.Transact(ctx, by.Name, func(tx *Tx) error {

@@ -104,6 +104,10 @@ func (e *Engine) request(spec RunSpec) (request, error) {
 	if err := spec.check(); err != nil {
 		return request{}, err
 	}
+	var err error
+	if spec.By, err = e.asker(spec.By); err != nil {
+		return request{}, err
+	}
 	req := request{spec: spec, sync: sync, sources: sync.Sources, datasets: sync.Datasets}
 	if spec.Sources != nil {
 		req.sources = spec.Sources
@@ -156,9 +160,8 @@ func invalid(field, problem, fix string) error {
 
 // Bounds of what a caller writes into the log.
 const (
-	maxKeyBytes    = 200 // of an idempotency key
-	maxActorBytes  = 200
-	maxReasonBytes = 2000
+	maxKeyBytes   = 200 // of an idempotency key
+	maxActorBytes = 200
 )
 
 func (s RunSpec) check() error {
@@ -186,13 +189,7 @@ func (s RunSpec) check() error {
 	default:
 		return invalid("mode", fmt.Sprintf("%q is no mode", s.Mode), "use incremental, backfill or full_resync")
 	}
-	if err := checkText("key", s.Key, maxKeyBytes); err != nil {
-		return err
-	}
-	if err := checkText("by", s.By.Name, maxActorBytes); err != nil {
-		return err
-	}
-	return checkText("by", s.By.Reason, maxReasonBytes)
+	return checkText("key", s.Key, maxKeyBytes)
 }
 
 // checkText refuses a text that the log would not give back as it was: JSON replaces what is no UTF-8, so a view and

@@ -300,7 +300,7 @@ func TestPausesOfTheDocument(t *testing.T) {
 	require.NoError(t, pauses(t.Context(), n.Engine()))
 	_, err := n.Engine().Plan(t.Context(), towline.RunSpec{Sync: "pages"})
 	require.ErrorIs(t, err, towline.ErrSourcePaused)
-	by := towline.Actor{Name: "ada"}
+	by := towline.Actor{Name: "ada", Reason: "it has moved"}
 	require.NoError(t, n.Engine().ResumeSource(t.Context(), "wiki", by))
 	require.NoError(t, n.Engine().ResumeEngine(t.Context(), by))
 	id := plan(t, n, towline.RunSpec{Sync: "pages"}).Run

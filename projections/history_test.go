@@ -282,7 +282,7 @@ var steps = []struct {
 		h.now = h.now.Add([]time.Duration{-time.Hour, 20 * time.Second, 2 * time.Minute, time.Hour, 14 * 24 * time.Hour}[h.draw("how far", 5)])
 	}},
 	{"confirm", 1, func(h *history) {
-		_, err := h.e.ConfirmClock(context.Background(), towline.Actor{Name: "ada"})
+		_, err := h.e.ConfirmClock(context.Background(), towline.Actor{Name: "ada", Reason: "it is right"})
 		require.NoError(h.tb, err)
 	}},
 	{"operator", 2, (*history).operate},

@@ -43,7 +43,7 @@ func (h *history) calm() {
 	h.lacks = 0
 	h.waiting = nil
 	h.open()
-	ctx, by := context.Background(), towline.Actor{Name: "ada"}
+	ctx, by := context.Background(), towline.Actor{Name: "ada", Reason: "that was all"}
 	require.NoError(h.tb, h.e.ResumeEngine(ctx, by))
 	for _, source := range []string{"north", "south", "team"} {
 		require.NoError(h.tb, h.e.ResumeSource(ctx, source, by))
