@@ -162,9 +162,7 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 	}
 	gone := t.Gone(r.Claim.Node)
 	if r.Status == decider.RegisterMarked {
-		// A clock that is set forward must not make its relay look dead: a person would have to look for what is well (CLK-8).
-		skipped := t.hot.Stepped().Add(events.SpanOf(t.e.knobs.ClaimTTL))
-		if !gone && max(r.Claim.ExpiresAt, skipped) > t.now {
+		if !gone && t.givesUpAt(r) > t.now {
 			return true, false, nil
 		}
 		changed, err = t.loseOutcomes(o.Run, r)
@@ -179,6 +177,12 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 		Counted: true, MaybePublished: true, Backoff: t.e.knobs.Backoff(), MaxAttempts: t.e.knobs.MaxAttempts, Drop: o.Drop,
 	})
 	return false, err == nil && len(results[0].Events) > 0, err
+}
+
+// givesUpAt is when the outcome of a marked wakeup is given up as unknown, if its relay does not die before. A clock that is
+// set forward must not make that look dead: a person would have to look for what is well (CLK-8).
+func (t *Tx) givesUpAt(r decider.Register) events.Micros {
+	return max(r.Claim.ExpiresAt, t.hot.Stepped().Add(events.SpanOf(t.e.knobs.ClaimTTL)))
 }
 
 // Obligation is what stands behind a wakeup.

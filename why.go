@@ -223,6 +223,7 @@ func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 				only := b.Only == "" || b.Only == events.RegisterStream(r.Owner, r.Kind).String()
 				if only && slices.Contains(b.Kinds, r.Kind) {
 					return events.MicrosOf(b.Until)
+		GivenUp: t.givesUpAt,
 				}
 			}
 			return 0

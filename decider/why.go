@@ -52,6 +52,7 @@ type Horizon struct {
 	Now              events.Micros
 	Held             bool                         // the store was restored, and nobody has released it (DUR-5)
 	Breaker          func(Register) events.Micros // until when the transport of a register is held back; 0: it is not (O-16)
+	GivenUp          func(Register) events.Micros // when the outcome of a marked one is taken for unknown (O-12)
 	Unit             func(events.UnitID) Reason   // of the unit behind which another waits
 	StaleAfter       events.Span                  // dispatch.stale
 	RedriveAfter     events.Span                  // relay.redrive_after
@@ -73,8 +74,10 @@ func (h Horizon) WhyRegister(r Register) Reason {
 			return Reason{Why: WaitBreakerOpen, Next: h.afterPass(max(until, r.AvailableAt)), On: r.Transport}
 		}
 		return Reason{Why: WaitDue, Next: h.afterPass(r.AvailableAt)}
-	case RegisterClaimed, RegisterMarked:
+	case RegisterClaimed:
 		return Reason{Why: WaitClaimed, Next: h.afterPass(r.Claim.ExpiresAt)}
+	case RegisterMarked:
+		return Reason{Why: WaitClaimed, Next: h.afterPass(h.GivenUp(r))}
 	case RegisterParked:
 		return Reason{Why: WaitParked, On: r.LastCause}
 	case RegisterUnresolved:
@@ -95,12 +98,7 @@ func (h Horizon) WhyUnit(w Wait, dispatch, announcer Register) Reason {
 	case WaitRunning:
 		reason.Next = h.afterPass(w.At)
 	case WaitCapped:
-		reason.Kind = events.KindDispatch
-		if at, open := dispatch.OpenAt(); open { // its net looks again then (HD-6)
-			reason.Next = h.afterPass(at)
-		} else {
-			reason.Next = h.whyWakeup(dispatch).Next
-		}
+		reason.Kind, reason.Next = events.KindDispatch, h.whyWakeup(dispatch).Next // its net looks again then (HD-6)
 	case WaitPublish:
 		if w.Kind == events.KindDispatch {
 			return h.whyWakeup(dispatch)

@@ -14,15 +14,17 @@ func sight() Horizon {
 	return Horizon{
 		Now: t0.Add(hour), StaleAfter: staleAfter, RedriveAfter: minute, PostRedriveAfter: 15 * minute, Interval: minute,
 		Breaker: func(Register) events.Micros { return 0 },
+		GivenUp: func(r Register) events.Micros { return r.Claim.ExpiresAt },
 		Unit:    func(events.UnitID) Reason { return Reason{Why: WaitRunning, Next: t0.Add(2 * hour)} },
 	}
 }
 
 // WHY-2, I-30, DUR-5, O-16: a register that is not idle shows one reason, whichever state it is in.
 func TestWhyARegisterWaits(t *testing.T) {
-	held, away := sight(), sight()
+	held, away, stepped := sight(), sight(), sight()
 	held.Held = true
 	away.Breaker = func(Register) events.Micros { return t0.Add(hour + 10*second) }
+	stepped.GivenUp = func(Register) events.Micros { return t0.Add(hour + minute) } // CLK-8: a whole claim time
 	pass := t0.Add(hour + minute)
 	for _, tt := range []struct {
 		name     string
@@ -38,6 +40,7 @@ func TestWhyARegisterWaits(t *testing.T) {
 		{"breaker", Register{Status: RegisterPending, AvailableAt: t0, Transport: "nats"}, away, Reason{Why: WaitBreakerOpen, Next: pass.Add(10 * second), On: "nats"}},
 		{"claimed", Register{Status: RegisterClaimed, Claim: Claim{ExpiresAt: pass}}, away, Reason{Why: WaitClaimed, Next: pass.Add(minute)}},
 		{"marked", Register{Status: RegisterMarked, Claim: Claim{ExpiresAt: pass}}, held, Reason{Why: WaitClaimed, Next: pass.Add(minute)}},
+		{"marked, behind a step of the clock", Register{Status: RegisterMarked, Claim: Claim{ExpiresAt: t0}}, stepped, Reason{Why: WaitClaimed, Next: pass.Add(minute)}},
 		{"parked", Register{Status: RegisterParked, LastCause: "attempts"}, sight(), Reason{Why: WaitParked, On: "attempts"}},
 		{"unresolved", Register{Status: RegisterUnresolved}, sight(), Reason{Why: WaitUnresolved}},
 	} {
@@ -78,6 +81,15 @@ func TestWhyAUnitWaits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, sight().WhyUnit(tt.wait, tt.dispatch, fanOut)) })
 	}
+}
+
+// WHY-4, O-16: what is capped is looked at by its net, and not before the breaker lets that through.
+func TestTheNetOfACappedUnitWaitsForTheBreaker(t *testing.T) {
+	away := sight()
+	away.Breaker = func(Register) events.Micros { return t0.Add(2 * hour) }
+	net := Register{Kind: events.KindDispatch, Status: RegisterPending, AvailableAt: t0.Add(hour)}
+	want := Reason{Why: WaitCapped, On: CapRun, Kind: events.KindDispatch, Next: t0.Add(2*hour + minute)}
+	require.Equal(t, want, away.WhyUnit(Wait{Reason: WaitCapped, On: CapRun}, net, Register{}))
 }
 
 // WHY-3: 99 units that retry never hide the one that waits for somebody; without such a one the earliest leads.
