@@ -59,6 +59,18 @@ func (e *Engine) Transact(ctx context.Context, actor string, fn func(*Tx) error)
 	return nil
 }
 
+// ask runs fn as a transaction that only reads. What a transaction does before fn it leaves to the next one that has
+// something to write: a step of the clock (CLK-3), and the arms of what was submitted (M-1).
+func (e *Engine) ask(ctx context.Context, fn func(*Tx) error) error {
+	return e.store.Write(ctx, func(stx store.Tx) error {
+		tx, err := e.begin(stx, "")
+		if err != nil {
+			return err
+		}
+		return tx.only(fn)
+	})
+}
+
 func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 	if e.mem.stopped {
 		return nil, ErrStopped
@@ -75,6 +87,23 @@ func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 // run is fn and what follows from it, undone in memory if it fails or panics; the store undoes the rest. What applications
 // have submitted comes first (M-1); if that is more than a transaction should hold, it is all, and fn is not ready to run.
 func (t *Tx) run(fn func(*Tx) error) (ready bool, err error) {
+	err = t.only(func(*Tx) (err error) {
+		if err = t.noteStep(); err != nil {
+			return err
+		}
+		if ready, err = t.armSubmitted(); err != nil || !ready {
+			return err
+		}
+		if err = fn(t); err != nil {
+			return err
+		}
+		return t.refill()
+	})
+	return ready && err == nil, err
+}
+
+// only is fn without what belongs to a transaction.
+func (t *Tx) only(fn func(*Tx) error) error {
 	mark := t.hot.Mark()
 	ok := false
 	defer func() {
@@ -82,24 +111,13 @@ func (t *Tx) run(fn func(*Tx) error) (ready bool, err error) {
 			t.undo(mark)
 		}
 	}()
-	if err := t.noteStep(); err != nil {
-		return false, err
-	}
-	if ready, err = t.armSubmitted(); err != nil {
-		return false, err
-	}
-	if ready {
-		if err := fn(t); err != nil {
-			return false, err
-		}
-		if err := t.refill(); err != nil {
-			return false, err
-		}
+	if err := fn(t); err != nil {
+		return err
 	}
 	ok = true
 	t.hot.Forget()
 	t.e.mem.views = t.hot.Position()
-	return ready, nil
+	return nil
 }
 
 func (t *Tx) undo(mark int) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -36,12 +37,12 @@ type Evidence struct {
 // the answer will be another one. Of an open run the reason of its units that leads, and how many wait for each; of one
 // that has ended, and of a job, what its post_sync waits for.
 //
-// id is a ULID, the alias of an open unit as views show it, or outbox/OWNER/KIND. The answer is that of this node,
-// whose configuration and caps it knows. It is asked in the writer and writes nothing. Errors: *RequestError (ErrNotFound
+// id is a ULID, the alias of a unit of an open run as views show it, or outbox/OWNER/KIND. The answer is that of this node,
+// whose configuration and caps it knows. It is asked in the writer, behind what is being decided, and writes nothing. Errors: *RequestError (ErrNotFound
 // or ErrInvalid), ErrUnavailable, ErrStopped.
 func (e *Engine) Why(ctx context.Context, id string) (Why, error) {
 	var why Why
-	err := e.Transact(ctx, "", func(tx *Tx) (err error) {
+	err := e.ask(ctx, func(tx *Tx) (err error) {
 		why, err = tx.why(id)
 		return err
 	})
@@ -64,7 +65,7 @@ func (t *Tx) why(id string) (Why, error) {
 	}
 	ulid, err := events.ParseRunID(id)
 	if err != nil {
-		return Why{}, invalid("id", fmt.Sprintf("%q is no id", id), "give a ULID, the alias of an open unit, or outbox/OWNER/KIND")
+		return Why{}, invalid("id", fmt.Sprintf("%q is no id", id), "give a ULID, the alias of a unit of an open run, or outbox/OWNER/KIND")
 	}
 	return t.whyULID(ulid)
 }
@@ -117,21 +118,25 @@ func registerNamed(id string) (key RegisterKey, ok bool, err error) {
 }
 
 // unitCalled is the unit of an open run with an alias. Aliases are short: they hold the end of the run's id only, so they
-// are looked for among the open runs.
+// are looked for among the open runs; and nobody can write meanwhile, so only the units of a run that has that end are read.
 func (t *Tx) unitCalled(alias string) (decider.Unit, error) {
+	short, _, _ := strings.Cut(alias, ":")
 	for _, run := range t.hot.OpenRuns() {
-		for _, id := range t.hot.OpenUnitsOf(run) {
-			u, err := t.Unit(id)
-			if err != nil {
-				return u, err
-			}
-			if aliasOf(u) == alias {
-				return u, nil
+		if run.Short() != short {
+			continue
+		}
+		units, err := t.View().Units(run, 0, math.MaxInt32) // a plan has bounded them
+		if err != nil {
+			return decider.Unit{}, err
+		}
+		for _, u := range units {
+			if u.Alias == alias {
+				return t.Unit(u.Unit)
 			}
 		}
 	}
 	return decider.Unit{}, &RequestError{
-		Field: "id", Problem: fmt.Sprintf("no open run has an open unit %q", alias), Fix: "of one that has ended, give its ULID", Kind: ErrNotFound,
+		Field: "id", Problem: fmt.Sprintf("no open run has a unit %q", alias), Fix: "of a run that has ended, give the ULID of the unit", Kind: ErrNotFound,
 	}
 }
 
@@ -218,12 +223,12 @@ func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 	h = decider.Horizon{
 		Now: t.now, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
 		PostRedriveAfter: events.SpanOf(k.PostSyncRedriveAfter), Interval: events.SpanOf(k.ReconcileInterval),
+		GivenUp: t.givesUpAt,
 		Breaker: func(r decider.Register) events.Micros {
 			for _, b := range breakers {
 				only := b.Only == "" || b.Only == events.RegisterStream(r.Owner, r.Kind).String()
 				if only && slices.Contains(b.Kinds, r.Kind) {
 					return events.MicrosOf(b.Until)
-		GivenUp: t.givesUpAt,
 				}
 			}
 			return 0
@@ -231,11 +236,13 @@ func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 	}
 	var faults []error
 	h.Unit = func(id events.UnitID) decider.Reason {
-		unit, err := t.Unit(id)
+		run, open := t.hot.RunOf(id)
+		if !open {
+			return decider.Reason{}
+		}
+		dispatch, err := t.Register(run, events.KindDispatch)
 		faults = append(faults, err)
-		dispatch, err := t.Register(unit.Plan.Run, events.KindDispatch)
-		faults = append(faults, err)
-		announcer, err := t.Register(unit.Plan.Run, events.KindUnit)
+		announcer, err := t.Register(run, events.KindUnit)
 		faults = append(faults, err)
 		return h.WhyUnit(t.hot.Wait(id, t.now), dispatch, announcer)
 	}
@@ -249,12 +256,14 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 	}
 	stream := own
 	switch r := why.Reason; r.Why {
+	case decider.WaitUnconfigured: // the start that lacks it, however much has happened to the node since
+		started, err := t.View().Started(t.e.node)
+		why.Evidence = evidenceOf(started)
+		return err
 	case decider.WaitEnginePaused:
 		stream = events.EngineControlStream()
 	case decider.WaitSourcePaused:
 		stream = events.SourceControlStream(r.On)
-	case decider.WaitUnconfigured:
-		stream = events.NodeStream(t.e.node)
 	case decider.WaitReference, decider.WaitCrashSuspect:
 		stream = events.UnitStream(r.Behind)
 	default:
@@ -266,7 +275,10 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 	if err != nil || len(history) == 0 {
 		return err
 	}
-	last := history[len(history)-1]
-	why.Evidence = Evidence{Position: last.Position, Stream: last.Stream.String(), At: last.At.Time(), Text: events.Describe(last.Event)}
+	why.Evidence = evidenceOf(history[len(history)-1])
 	return nil
+}
+
+func evidenceOf(e events.Envelope) Evidence {
+	return Evidence{Position: e.Position, Stream: e.Stream.String(), At: e.At.Time(), Text: events.Describe(e.Event)}
 }

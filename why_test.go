@@ -11,6 +11,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -139,4 +140,62 @@ func TestWhyOfNothing(t *testing.T) {
 		_, err := w.e.Why(context.Background(), id)
 		require.ErrorIs(t, err, kind, "%q", id)
 	}
+}
+
+// WHY-1, L-9: a question is asked in the writer, where everybody waits for it. So it reads no stream of every unit, neither
+// of a large run nor of all those among which an alias is looked for.
+func TestAQuestionReadsFewStreams(t *testing.T) {
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{})}})
+	const many = 150
+	large := w.started(days("north", many))
+	for range 20 {
+		w.plan(days("north", 3))
+	}
+	last := w.unit(large.Run, many)
+	for _, id := range []string{large.Run.String(), last.Alias, last.Unit.String(), large.Job.String()} {
+		w.e.ForgetMemory()
+		require.NotEmpty(t, w.why(id).Reason.Why)
+		require.Less(t, w.e.CachedFolds(), 10, id)
+	}
+	why := w.why(large.Run.String())
+	require.Equal(t, many, why.Counts[0].Units+why.Counts[1].Units)
+}
+
+// WHY-1: the alias of a unit that has ended is known as long as its run is open.
+func TestWhyOfAUnitThatHasEnded(t *testing.T) {
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, Knobs: daily(towline.Knobs{})}})
+	p := w.started(days("north", 2))
+	first := w.unit(p.Run, 1)
+	w.complete(w.claim(first.Unit))
+	why := w.why(first.Alias)
+	require.Equal(t, "succeeded", why.Status)
+	require.Empty(t, why.Reason)
+}
+
+// WHY-5, X-9: what is not configured is shown by the start that lacks it, whatever has happened to the node since.
+func TestWhyShowsTheStartThatLacksSomething(t *testing.T) {
+	w := newWorkshop(t, single("north"), single("south"))
+	p := w.plan(towline.RunSpec{Sync: "south"})
+	w.configure(single("north"))
+	w.jump(time.Hour)
+	w.plan(towline.RunSpec{Sync: "north"}) // CLK-3: a step is on record in the stream of the node
+	why := w.why(p.Run.String())
+	require.Equal(t, decider.WaitUnconfigured, why.Reason.Why)
+	require.Equal(t, "NodeStarted", why.Evidence.Text[:len("NodeStarted")])
+}
+
+// WHY-5, CLK-3, M-1: a question writes nothing, also where the next transaction will record a step of the clock and arm what
+// an application has submitted.
+func TestAQuestionWritesNothing(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	p := w.started(towline.RunSpec{Sync: "north"})
+	w.claim(w.unit(p.Run, 1).Unit)
+	w.commit(1)
+	w.jump(time.Hour)
+	w.unchanged(func() { w.why(p.Run.String()) })
+	before := w.head()
+	w.plan(towline.RunSpec{Sync: "north"})
+	types := enginetest.Types(w.since(before))
+	require.Equal(t, []string{"ClockStepped", "OutboxArmed"}, types[:2])
+	require.NotZero(t, w.since(before)[0].Event.(events.ClockStepped).GraceUntil, "CLK-4: the lease that the step would have ended lives on")
 }

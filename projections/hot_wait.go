@@ -58,6 +58,15 @@ func (h *Hot) OpenUnitsOf(run events.RunID) []events.UnitID {
 	return out
 }
 
+// RunOf is the run of a unit that has not ended; false: it has, or does not exist. It reads nothing.
+func (h *Hot) RunOf(id events.UnitID) (events.RunID, bool) {
+	u, ok := h.units[id]
+	if !ok || u.status.Terminal() {
+		return events.RunID{}, false
+	}
+	return u.run.id, true
+}
+
 // heldBy is what only a person, or another configuration, ends.
 func (u *hotUnit) heldBy(h *Hot) decider.Wait {
 	switch l := u.lane; {

@@ -161,6 +161,9 @@ func questions(a asked) (out []question) {
 			return several(err, syncs, known)
 		})
 	}
+	for _, n := range a.nodes {
+		add("Started", n, func(v projections.View) (any, error) { return v.Started(n) })
+	}
 	all := projections.Wakeups{Kinds: events.Kinds[:]}
 	add("DueOf", nil, func(v projections.View) (any, error) { return v.DueOf(all, middle, projections.DueCursor{}, 50) })
 	add("NextDueOf", nil, func(v projections.View) (any, error) { return v.NextDueOf(all) })

@@ -192,6 +192,20 @@ func (v View) Nodes(limit int) ([]Node, error) {
 		ORDER BY incarnation DESC LIMIT $1`, limit)
 }
 
+// Started is the start of an incarnation.
+func (v View) Started(id events.NodeID) (events.Envelope, error) {
+	at := int64(0)
+	err := v.tx.Query(func(r store.Row) error { return r.Scan(&at) }, `SELECT position FROM nodes WHERE incarnation = $1`, id[:])
+	if err != nil || at == 0 {
+		return events.Envelope{}, err
+	}
+	page, err := v.tx.After(events.Position(at-1), 1)
+	if err != nil || len(page) == 0 {
+		return events.Envelope{}, err
+	}
+	return page[0], nil
+}
+
 // AliveNodes lists the incarnations that are not known to be gone (N-3).
 func (v View) AliveNodes() ([]Node, error) {
 	return v.nodes(`SELECT incarnation, host, pid, version, store_mode, started_at, stopped_at, gone FROM nodes
