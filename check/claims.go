@@ -24,7 +24,7 @@ func (c *Checker) claimed(e events.Envelope, r *register, ev events.OutboxClaime
 	limit := c.settings(e.Node).MaxAttempts
 	switch {
 	case limit > 0 && publishFirst && ev.Attempt > limit:
-		c.wrong("I-12", e, "it is attempt %d of wakeup %d, and relay.max_attempts is %d", ev.Attempt, ev.N, limit)
+		c.tx.beyond = append(c.tx.beyond, beyond{e, r, ev, limit}) // unless the transaction drops it
 	case ev.Attempt != r.Attempts+1:
 		c.wrong("I-2", e, "it is attempt %d of wakeup %d, and %d were counted (O-5)", ev.Attempt, ev.N, r.Attempts)
 	}

@@ -1,6 +1,10 @@
 package check
 
-import "github.com/towline-dev/towline/events"
+import (
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // marked checks O-S5 and O-S5a.
 func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatched) {
@@ -47,6 +51,7 @@ func (c *Checker) dropped(e events.Envelope, r *register, ev events.OutboxDroppe
 	if c.owes(e.Node, r, ev.N, e.At) == yes {
 		c.wrong("I-2", e, "wakeup %d is dropped for %s, and its obligation stands (O-8)", ev.N, ev.Reason)
 	}
+	c.tx.beyond = slices.DeleteFunc(c.tx.beyond, func(b beyond) bool { return b.register == r && b.claim.N == ev.N })
 	ended := r.run != nil && r.run.Status.Terminal() && r.Kind != events.KindPostSync
 	switch ev.Reason {
 	case events.DropRunTerminal:
@@ -86,6 +91,9 @@ func (c *Checker) endsDeadClaim(e events.Envelope, r *register, ev events.Outbox
 // endOfWakeups: what is claimed for nothing is dropped at once (O-8), a drop leaves the wakeup of what waits for a
 // later time (HD-6), and a spent wakeup is parked at once (O-15).
 func (c *Checker) endOfWakeups() {
+	for _, b := range c.tx.beyond {
+		c.wrong("I-12", b.env, "it is attempt %d of wakeup %d, and relay.max_attempts is %d", b.claim.Attempt, b.claim.N, b.limit)
+	}
 	for _, r := range c.tx.claimed {
 		if r.State == Claimed && r.owed == no {
 			c.report("I-2", r.claimedAt, r.stream, "wakeup %d is claimed, its obligation is gone, and the transaction does not drop it (O-8)", r.Current)

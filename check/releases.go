@@ -109,7 +109,7 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 		}
 	case ev.Cause != events.ParkAttempts && ev.Cause != events.ParkPermanent:
 		c.wrong("I-2", e, "a wakeup cannot be parked for %q", ev.Cause)
-	case ev.Cause == events.ParkAttempts && limit > 0 && r.Attempts >= limit && r.Floor && e.At >= r.AvailableAt:
+	case ev.Cause == events.ParkAttempts && limit > 0 && r.Attempts >= limit && r.Floor && e.At >= r.AvailableAt && c.owes(e.Node, r, ev.N, e.At) != no:
 		// The maximum was lowered since its last release; the claim that is due finds it so (O-S7b).
 	case r.releasedTx != c.tx.position || r.released != ev.N:
 		c.wrong("I-2", e, "wakeup %d is parked for %s, and it was not released before in the transaction (O-S7)", ev.N, ev.Cause)

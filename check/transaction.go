@@ -33,10 +33,19 @@ type transaction struct {
 	cancelled  []*unit // for the sake of their run
 	announced  []announced
 	claimed    []*register
+	beyond     []beyond
 	released   []*register
 	dropped    []*register // of kind dispatch, for nothing owed
 	triggered  []triggered
 	occasioned []*run // planned for an occurrence
+}
+
+// beyond is a claim for which no attempt is left. It is lawful as that of a drop, behind which nothing is published (O-15).
+type beyond struct {
+	env      events.Envelope
+	register *register
+	claim    events.OutboxClaimed
+	limit    int
 }
 
 // mention is one event of the transaction.

@@ -6,7 +6,8 @@ import "github.com/towline-dev/towline/events"
 // transaction, so that nothing is published for it (O-8).
 //
 // The release at the last attempt parks a wakeup. So one that is pending with its attempts spent was left by a higher
-// maximum, and is parked here: else it would be due in every pass and claimed by none (O-S7b).
+// maximum, and is parked here: else it would be due in every pass and claimed by none (O-S7b). But what is no longer owed is
+// dropped even then (O-15): nothing arms a parked register for a time that its wakeup stood for, too (HD-6).
 type ClaimWakeup struct {
 	Owner       events.RunID
 	Kind        events.Kind
@@ -30,7 +31,7 @@ func (c ClaimWakeup) decide(s State) ([]events.Event, *Rejection) {
 		return nil, nil // another relay was faster, or it is not due: publish nothing (M-3)
 	}
 	markFirst := DeliveryOf(c.Kind, c.Mode).Order == events.MarkFirst
-	if r.Attempts >= c.MaxAttempts && !markFirst { // a mark_first number that was never marked goes on (O-15)
+	if r.Attempts >= c.MaxAttempts && !markFirst && c.Drop == "" { // a mark_first number that was never marked goes on (O-15)
 		return []events.Event{events.OutboxParked{
 			N: r.Current, Cause: events.ParkAttempts, Attempts: r.Attempts, Text: r.LastText,
 		}}, nil

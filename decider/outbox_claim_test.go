@@ -82,6 +82,19 @@ func TestAWakeupIsNotClaimedBeyondItsAttempts(t *testing.T) {
 	}
 }
 
+// O-15, O-8, HD-6: but one that is no longer owed is dropped even then, so that the time of a retry for which it stood, too,
+// is armed behind it; a parked register would keep nobody's time.
+func TestASpentWakeupForNothingIsDropped(t *testing.T) {
+	c := take(minute)
+	c.MaxAttempts, c.Drop = 3, events.DropNothingOwed
+	given := spent(5)
+	got := decide(t, givenRegister(events.KindDispatch, given...), c)
+	require.Equal(t, []events.Event{
+		taken(1, 6, tokenB, minute), events.OutboxDropped{N: 1, Token: tokenB, Reason: events.DropNothingOwed},
+	}, got)
+	require.Equal(t, RegisterIdle, givenRegister(events.KindDispatch, and(given, then(minute, got)...)...).Status)
+}
+
 // O-7, O-15: a mark_first wakeup that was never marked cannot have been published, so its attempts are no bound.
 func TestAMarkFirstWakeupIsClaimedWhateverItsAttempts(t *testing.T) {
 	c := take(minute)
