@@ -8,12 +8,13 @@ import (
 // appMessages holds one row per application message, and of its content only the place in the log: payload and metadata are
 // stored once (L-12). How far its publish has come is in its register.
 //
-// armed and in_process are facts of the register. They are here so that the indexes of the scans hold what is owed and
-// nothing of what has ended: messages that nobody has armed (REC-11), and those that wait in the memory of a process.
+// armed, in_process and parked are facts of the register. They are here so that the indexes of the scans hold what is owed
+// and nothing of what has ended: messages that nobody has armed (REC-11), those that wait in the memory of a process, and
+// those that wait for a person.
 type appMessages struct{}
 
 func (appMessages) Name() string    { return "messages" }
-func (appMessages) Revision() int   { return 1 }
+func (appMessages) Revision() int   { return 2 }
 func (appMessages) Tables() []Table { return []Table{{"messages", "message_id"}} }
 
 func (appMessages) Schema() []string {
@@ -26,13 +27,16 @@ CREATE TABLE messages (
   status     TEXT NOT NULL CHECK ` + oneOf("status", decider.MessageOpen, decider.MessageHandled, decider.MessageRejected) + `,
   armed      INTEGER NOT NULL,
   in_process BLOB,
+  parked     INTEGER NOT NULL DEFAULT 0,
   settled    INTEGER,
   CHECK ((settled IS NULL) = (status = 'open')),
-  CHECK (in_process IS NULL OR status = 'open' AND armed = 1)
+  CHECK (in_process IS NULL OR status = 'open' AND armed = 1),
+  CHECK (parked = 0 OR status = 'open' AND armed = 1)
 ) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX messages_keys ON messages (topic, key) WHERE key IS NOT NULL`,
 		`CREATE INDEX messages_unarmed ON messages (position) WHERE armed = 0`,
 		`CREATE INDEX messages_in_process ON messages (message_id) WHERE in_process IS NOT NULL`,
+		`CREATE INDEX messages_parked ON messages (message_id) WHERE parked = 1`,
 		`CREATE INDEX messages_rejected ON messages (message_id) WHERE status = 'rejected'`,
 		`CREATE VIEW messages_view AS SELECT ` + ulidText("m.message_id") + ` AS message_id, m.topic,
   ` + messageState + ` AS state, m.key, e.data -> '$.payload' AS payload, e.data ->> '$.encoding' AS encoding,
@@ -67,14 +71,16 @@ func (appMessages) Apply(tx Writer, env events.Envelope, before, after decider.S
 }
 
 func settleMessage(tx Writer, env events.Envelope, id events.MessageID, s decider.MessageStatus) error {
-	return tx.Exec(`UPDATE messages SET status = $2, settled = $3, in_process = NULL WHERE message_id = $1 AND status = 'open'`,
+	return tx.Exec(`UPDATE messages SET status = $2, settled = $3, in_process = NULL, parked = 0 WHERE message_id = $1 AND status = 'open'`,
 		blob(id), string(s), int64(env.Position))
 }
 
 func applyMessageRegister(tx Writer, env events.Envelope, r decider.Register) error {
 	switch e := env.Event.(type) {
 	case events.OutboxArmed:
-		return tx.Exec(`UPDATE messages SET armed = 1, in_process = NULL WHERE message_id = $1`, blob(r.Owner))
+		return tx.Exec(`UPDATE messages SET armed = 1, in_process = NULL, parked = 0 WHERE message_id = $1`, blob(r.Owner))
+	case events.OutboxParked:
+		return tx.Exec(`UPDATE messages SET parked = 1 WHERE message_id = $1 AND status = 'open'`, blob(r.Owner))
 	case events.OutboxDispatched:
 		if events.InProcess(e.Transport) { // a consumer may have been faster than the mark
 			return tx.Exec(`UPDATE messages SET in_process = $2 WHERE message_id = $1 AND status = 'open'`, blob(r.Owner), blob(env.Node))

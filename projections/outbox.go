@@ -61,12 +61,6 @@ CREATE TABLE outbox (
 // held are the registers that wait for a person or for an outcome.
 var held = oneOf("status", decider.RegisterMarked, decider.RegisterParked, decider.RegisterUnresolved)
 
-// over is a parked register o to which nothing is owed any more: its run has ended, behind which only a post_sync is owed,
-// or its message is settled (O-15).
-const over = `(o.status = 'parked' AND o.kind <> 'post_sync'
-  AND (EXISTS (SELECT 1 FROM runs r WHERE r.run_id = o.owner AND r.completed_at IS NOT NULL)
-       OR o.kind = 'message' AND EXISTS (SELECT 1 FROM messages m WHERE m.message_id = o.owner AND m.status <> 'open')))`
-
 func (outbox) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
 	if r, ok := after.(decider.Register); ok {
 		return applyRegister(tx, env, before.(decider.Register).Status == "", r)

@@ -157,9 +157,8 @@ func aRun(r *recorder) (id events.RunID) {
 var bounded = []string{
 	"USING COVERING INDEX runs_open", "USING INDEX runs_open", "USING INDEX runs_post",
 	"USING COVERING INDEX runs_post", "USING INDEX runs_effects", "USING COVERING INDEX runs_effects", "USING INDEX units_lease",
-	"USING INDEX outbox_claims", "USING INDEX outbox_held",
-	"USING COVERING INDEX outbox_held",
-	"USING COVERING INDEX messages_unarmed", "USING INDEX messages_unarmed", "USING INDEX messages_in_process",
+	"USING INDEX outbox_claims",
+	"USING COVERING INDEX messages_parked", "USING COVERING INDEX messages_unarmed", "USING INDEX messages_unarmed", "USING INDEX messages_in_process",
 	"USING COVERING INDEX messages_in_process",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
 	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources",

@@ -189,15 +189,6 @@ func (v View) Unannounced(after events.RunID, limit int) ([]events.RunID, error)
 		ORDER BY r.run_id LIMIT $2`, after[:], limit)
 }
 
-// Held counts what waits for a person: parked registers of which something is owed, marked ones of which an outcome is
-// unknown (REC-12), and runs whose effects have failed too often (REC-10).
-func (v View) Held() (n int, err error) {
-	err = v.tx.Query(func(r store.Row) error { return r.Scan(&n) },
-		`SELECT (SELECT count(*) FROM outbox o WHERE `+held+` AND o.status <> 'marked' AND NOT `+over+`)
-		+ (SELECT count(*) FROM runs WHERE effects = 'held')`)
-	return n, err
-}
-
 // Owing is what an open run owes, from the tables alone: the reader's answer, which the deciding transaction asks again
 // of the hot view. What is held is not owed (X-3, X-4, X-9, RL-5). rows is how many units it read, for the scan budget.
 func (v View) Owing(run events.RunID, now events.Micros, staleAfter events.Span, holds Holds) (o decider.Owing, rows int, err error) {

@@ -44,13 +44,6 @@ func (v View) RegistersOf(run events.RunID) ([]Register, error) {
 	return v.of(registerRows(run)).registers(`SELECT `+registerColumns+` FROM outbox WHERE owner = $1 ORDER BY kind`, run[:])
 }
 
-// HeldRegisters lists the registers that wait for a person or for an outcome: marked, parked and unresolved ones, at
-// most limit of them. A parked one whose run has ended waits for nobody (O-15).
-func (v View) HeldRegisters(limit int) ([]Register, error) {
-	return v.registers(`SELECT `+registerColumns+` FROM outbox o WHERE `+held+` AND NOT `+over+`
-		ORDER BY status, owner, kind LIMIT $1`, limit)
-}
-
 // OpenRegisters lists the registers whose wakeup is still to be published, at most limit of them, oldest due first.
 func (v View) OpenRegisters(limit int) ([]Register, error) {
 	all := Wakeups{Kinds: events.Kinds[:]}
