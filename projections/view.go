@@ -202,9 +202,11 @@ type SyncRunUnit struct {
 	AvailableAt         time.Time           `json:"available_at,omitzero"`
 	LeaseExpiresAt      time.Time           `json:"lease_expires_at,omitzero"`
 	LeaseNode           events.NodeID       `json:"lease_node,omitzero"`
+	GraceUntil          time.Time           `json:"grace_until,omitzero"` // of a clock step, and LeaseExpiresAt is no earlier (CLK-4)
 	Worker              string              `json:"worker,omitzero"`
 	ClaimedAt           time.Time           `json:"claimed_at,omitzero"`
 	ExpiredLeaseRetries int                 `json:"expired_lease_retries,omitzero"`
+	Suspect             bool                `json:"suspect,omitzero"` // its process died under it, and its retries are spent (RW-8)
 	RateLimitDeferrals  int                 `json:"rate_limit_deferrals,omitzero"`
 	RateLimitFirstAt    time.Time           `json:"rate_limit_first_at,omitzero"`
 	HandBacks           int                 `json:"hand_backs,omitzero"`
@@ -228,7 +230,7 @@ func UnitOf(u decider.Unit) SyncRunUnit {
 		Attempt: u.Attempt, Claimed: u.Claimed, FirstDispatchedAt: u.FirstDispatchedAt.Time(),
 		LastDispatchedAt: u.LastDispatchedAt.Time(), AvailableAt: u.AvailableAt.Time(), LeaseExpiresAt: u.Lease.ExpiresAt.Time(),
 		LeaseNode: u.Lease.Node, Worker: u.Lease.Worker, ClaimedAt: u.ClaimedAt.Time(),
-		ExpiredLeaseRetries: u.ExpiredLeaseRetries, RateLimitDeferrals: u.RateLimitDeferrals,
+		ExpiredLeaseRetries: u.ExpiredLeaseRetries, Suspect: u.Suspect, RateLimitDeferrals: u.RateLimitDeferrals,
 		RateLimitFirstAt: u.RateLimitFirstAt.Time(), HandBacks: u.HandBacks, ErrorCategory: u.Category, ErrorText: u.Text,
 		Reason: u.Cancelled, LateResults: len(u.Late), Result: u.Result, Duration: u.Duration.Std(), PlannedAt: u.PlannedAt.Time(),
 		SettledAt: u.SettledAt.Time(),
@@ -237,7 +239,7 @@ func UnitOf(u decider.Unit) SyncRunUnit {
 
 const unitColumns = `unit_id, run_id, ordinal, source, provider, dataset, members, tier, cost_class, mode, window_from,
 	window_to, surfaces, fingerprint, status, dispatch, attempt, claimed_position, first_dispatched_at, last_dispatched_at,
-	available_at, lease_expires_at, lease_node, worker, claimed_at, expired_lease_retries,
+	available_at, lease_expires_at, lease_node, grace_until, worker, claimed_at, expired_lease_retries, suspect,
 	rate_limit_deferrals, rate_limit_first_at, hand_backs, error_category,
 	error_text, reason, late_results, result, duration, planned_at, settled_at`
 
@@ -347,11 +349,12 @@ func scanUnit(r store.Row) (SyncRunUnit, error) {
 	var id, run, node []byte
 	var tier, cost, mode, status string
 	var members, surfaces, fingerprint, worker, category, errText, reason, result *string
-	var from, claimed, first, last, available, expires, claimedAt, limited, duration, settled *int64
+	var from, claimed, first, last, available, expires, graced, claimedAt, limited, duration, settled *int64
 	var to, planned int64
+	var suspect int
 	err := r.Scan(&id, &run, &u.Ordinal, &u.Source, &u.Provider, &u.Dataset, &members, &tier, &cost, &mode, &from, &to,
 		&surfaces, &fingerprint, &status, &u.Dispatch, &u.Attempt, &claimed, &first, &last, &available, &expires, &node,
-		&worker, &claimedAt, &u.ExpiredLeaseRetries, &u.RateLimitDeferrals, &limited, &u.HandBacks, &category, &errText, &reason, &u.LateResults, &result, &duration,
+		&graced, &worker, &claimedAt, &u.ExpiredLeaseRetries, &suspect, &u.RateLimitDeferrals, &limited, &u.HandBacks, &category, &errText, &reason, &u.LateResults, &result, &duration,
 		&planned, &settled)
 	if err != nil {
 		return u, err
@@ -367,7 +370,7 @@ func scanUnit(r store.Row) (SyncRunUnit, error) {
 	u.Claimed = events.Position(derefInt(claimed))
 	u.FirstDispatchedAt, u.LastDispatchedAt = optionalTime(first), optionalTime(last)
 	u.AvailableAt, u.LeaseExpiresAt, u.ClaimedAt = optionalTime(available), optionalTime(expires), optionalTime(claimedAt)
-	u.RateLimitFirstAt = optionalTime(limited)
+	u.GraceUntil, u.RateLimitFirstAt, u.Suspect = optionalTime(graced), optionalTime(limited), suspect == 1
 	u.PlannedAt, u.SettledAt = events.Micros(planned).Time(), optionalTime(settled)
 	u.Duration = events.Span(derefInt(duration)).Std()
 	if err := decodeAll(part{deref(members), &u.Members}, part{deref(surfaces), &u.Surfaces}, part{deref(result), &u.Result}); err != nil {
