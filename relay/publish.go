@@ -43,6 +43,8 @@ type outgoing struct {
 	app      *application // an application's message; nil: the notice
 }
 
+func (o outgoing) byRoute() bool { return o.straight == nil }
+
 func (o outgoing) message() (*message.Message, error) {
 	if o.app != nil {
 		return o.app.message(o.id)
@@ -270,13 +272,14 @@ func (r *Relay) publishOne(ctx context.Context, l *lane, crew *crew, w *wakeup, 
 		return // released as a whole
 	}
 	w.receipts = make([]transport.Receipt, len(w.messages))
-	for i := range w.messages {
+	first := slices.IndexFunc(w.messages, outgoing.byRoute) // what goes straight elsewhere is no part of what the breaker sees
+	for i, o := range w.messages {
 		switch {
 		case w.markFirst() && r.tooLate(w, elapsed):
 			w.receipts[i] = transport.Receipt{Outcome: events.Refused, Evidence: events.OutcomeNotSent}
-		case i > 0 && !w.markFirst() && l.isOpen():
+		case o.byRoute() && i > first && !w.markFirst() && l.isOpen():
 			w.receipts[i] = transport.NotBegun(errBreakerOpen) // the rest of a fan-out waits, too
-		case i == 0 && w.probe:
+		case i == first && w.probe:
 			r.send(ctx, l, w, i) // alone: the others go if it is accepted
 		default:
 			crew.run(func() { r.send(ctx, l, w, i) })
@@ -312,7 +315,7 @@ func (r *Relay) send(ctx context.Context, l *lane, w *wakeup, i int) {
 	defer cancel()
 	o := w.messages[i]
 	w.receipts[i] = r.carrier.carry(o.withDestination(ctx), o.topic(), o)
-	if o.straight == nil { // what goes another way says nothing of this one
+	if o.byRoute() { // what goes another way says nothing of this one
 		l.observe(noter{node: r.e.Node(), now: r.e.Now(), knobs: r.e.Knobs()}, w, w.receipts[i])
 	}
 }

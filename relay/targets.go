@@ -80,7 +80,7 @@ func (m missing) Send(context.Context, string, *message.Message) transport.Recei
 // if they die with their process, so does what the wakeup was for (N-3).
 func (w *wakeup) transportOf(route transport.Publisher) string {
 	for _, o := range w.messages {
-		if o.straight == nil {
+		if o.byRoute() {
 			return route.Name()
 		}
 	}
@@ -94,7 +94,7 @@ func (w *wakeup) transportOf(route transport.Publisher) string {
 // fan-out: the next claim leaves them out. In at_most_once mode the outcome says so.
 func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
 	for i, o := range w.messages {
-		if o.straight == nil || w.withheld != "" || w.receipts[i].Outcome != events.Accepted {
+		if o.byRoute() || w.withheld != "" || w.receipts[i].Outcome != events.Accepted {
 			continue
 		}
 		_, err := tx.Execute(decider.CompletePost{

@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -128,4 +129,39 @@ func TestATransportThatIsNotThere(t *testing.T) {
 	x.clock.Step(time.Minute)
 	x.pass()
 	require.Equal(t, []string{"post_sync tell"}, topics(x.o.queue.take()))
+}
+
+// O-16, K-8: what goes straight to another transport is no probe of the one that fails, and is not held up by it: the first
+// message that goes through it is. Both fail here, and the wakeup still waits for its backoff.
+func TestTheProbeOfAMixedFanOutGoesByItsRoute(t *testing.T) {
+	x := openOffice(t, options{queue: &broker{name: "nats"}, knobs: towline.Knobs{BreakerFailures: 1}, post: &towline.PostSync{
+		Mode: towline.ExactlyOnce, Targets: []towline.Target{{Name: "tell", Transport: "queue", Idempotent: true}, {Name: "index"}, {Name: "mail"}},
+	}})
+	run := x.ended()
+	x.broker.script = always(refused)
+	x.o.queue.script = always(refused)
+	x.step()
+	require.Equal(t, []string{"post_sync tell"}, topics(x.o.queue.take()))
+	require.Equal(t, []string{"post_sync index"}, topics(x.broker.take()))
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		x.o.queue.script = func(sent) transport.Receipt {
+			if len(x.o.queue.got) > 1 {
+				cancel() // a step without end
+			}
+			return refused
+		}
+		x.clock.Step(x.openBreakers()[0].Until.Sub(x.clock.Now()))
+		require.NoError(t, x.relay.Step(ctx).Err())
+		cancel()
+		require.Equal(t, []string{"post_sync tell"}, topics(x.o.queue.take()))
+		require.Equal(t, []string{"post_sync index"}, topics(x.broker.take()))
+		x.unchanged(func() { x.step() })
+	}
+	x.broker.script = nil
+	x.clock.Step(5 * time.Minute)
+	x.step()
+	require.Empty(t, x.openBreakers())
+	require.Equal(t, []string{"post_sync index", "post_sync mail"}, topics(x.broker.take()))
+	require.Equal(t, "refused", x.register(run, events.KindPostSync).LastCause)
 }
