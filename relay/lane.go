@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
@@ -255,8 +256,8 @@ func (r *Relay) probe(ctx context.Context, l *lane, report *Report) (went bool, 
 }
 
 // candidates are a page of the due wakeups of which one may be the probe now: those that may be published again. One that
-// is sent only once is spent if the transport still fails, so it goes only where nothing else could ever tell, which is
-// when no other is pending.
+// is sent only once is spent if the transport still fails, so it goes only where nothing else could tell for long, which is
+// when no other comes due within waitForProbe.
 func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCursor) ([]projections.DueCursor, error) {
 	b, _ := l.standing()
 	now, most := r.e.Now(), r.e.Knobs().RelayBatch+1 // one of them may be left out
@@ -268,7 +269,7 @@ func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCur
 	due, err := v.DueOf(repeatable, now, after, most)
 	if err == nil && len(due) == 0 && b.halfOpen(now) {
 		var pending events.Micros
-		if pending, err = v.NextDueOf(repeatable); err == nil && pending == 0 {
+		if pending, err = v.NextDueOf(repeatable); err == nil && (pending == 0 || pending > now.Add(events.SpanOf(waitForProbe))) {
 			due, err = v.DueOf(all, now, after, most)
 		}
 	}
@@ -279,30 +280,36 @@ func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCur
 func (r *Relay) nextDue(v projections.View, l *lane) (events.Micros, error) {
 	b, d := l.standing()
 	w := l.wakeups()
-	if b.isOpen() {
-		w.Repeatable = true
-		due, err := r.nextProbe(v, b, w)
-		if due == 0 && err == nil {
-			w.Repeatable = false
-			due, err = v.NextDueOf(w)
-			due = later(due, b.until)
-		}
-		return due, err
-	}
 	due, err := v.NextDueOf(w)
-	return later(due, d.next), err
+	if err != nil || !b.isOpen() || due == 0 {
+		return later(due, d.next), err
+	}
+	return r.nextProbe(v, b, w, later(due, b.until))
 }
 
-// nextProbe is when the first of some wakeups may be the probe; 0: none is pending.
-func (r *Relay) nextProbe(v projections.View, b breaker, w projections.Wakeups) (next events.Micros, err error) {
+// waitForProbe is for how long a wakeup that is sent only once waits for another one to be the probe. It is longer than a
+// backoff; a message that waits for its time may be for next month.
+const waitForProbe = 10 * time.Minute
+
+// nextProbe is when the first of some wakeups may be the probe. None may before the time soonest, but for what admits says.
+func (r *Relay) nextProbe(v projections.View, b breaker, w projections.Wakeups, soonest events.Micros) (events.Micros, error) {
+	now := r.e.Now()
+	if !b.halfOpen(now) && b.by == "" {
+		return soonest, nil // without a look at the backlog
+	}
 	const forEver = events.Micros(math.MaxInt64)
+	w.Repeatable = true
 	pending, err := v.DueOf(w, forEver, projections.DueCursor{}, 2) // of another register than the one that failed is one
+	var next events.Micros
 	for _, d := range pending {
 		at := d.AvailableAt
 		if !b.admits(at, registerOf(d.Key)) {
 			at = b.until
 		}
 		next = events.Earliest(next, at)
+	}
+	if next == 0 || next > max(soonest, now).Add(events.SpanOf(waitForProbe)) {
+		next = soonest
 	}
 	return next, err
 }

@@ -285,6 +285,28 @@ func TestWhatIsSentOnceIsNoProbe(t *testing.T) {
 	require.Len(t, x.broker.take(), 2)
 }
 
+// O-12, O-16, I-27: what could be the probe only in the far future is not waited for: a message for next month does not hold
+// up for a month what is sent only once.
+func TestAMessageForNextMonthIsNoProbe(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{BreakerFailures: 1}}, func(t *testing.T, x *running) {
+		_, err := x.e.Submit(t.Context(), towline.Message{Topic: "t", AvailableAt: time.Now().AddDate(0, 1, 0)})
+		require.NoError(t, err)
+		posts := x.done(3)
+		synctest.Wait()
+		x.broker.obey(always(refused))
+		for _, id := range posts {
+			x.finalize(id)
+		}
+		synctest.Wait()
+		require.Equal(t, map[decider.RegisterStatus]int{decider.RegisterIdle: 1, decider.RegisterPending: 2},
+			x.statuses(events.KindPostSync, posts...), "one is lost, and the breaker is open")
+		x.broker.obey(nil)
+		wait(10*time.Second + time.Millisecond)
+		require.Equal(t, map[decider.RegisterStatus]int{decider.RegisterIdle: 3}, x.statuses(events.KindPostSync, posts...))
+		require.Empty(t, x.openBreakers())
+	})
+}
+
 // O-12, O-16: what is marked and cannot be sent is lost, so no more is marked at once than opens the breaker.
 func TestAnOutageFindsFewThatAreSentOnce(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{BreakerFailures: 3}})
