@@ -11,9 +11,18 @@ import (
 // that comes back must not get all of an outage in one second. The zero value is no limit.
 //
 // It claims in steps, each in one transaction, and saves nothing up: a step that comes late is not made good for.
+//
+// Once a minute it looks whether that makes the backlog smaller. Where as much comes in as goes out it doubles its rate, and
+// ends when a step is a whole batch: what went through the transport before the outage goes through it again.
 type drain struct {
-	next events.Micros // the next step; 0: there is no limit
+	next  events.Micros // the next step; 0: there is no limit
+	times int           // so many times the rate of the knob; 0: once
+	look  events.Micros // at the backlog, the next time; 0: at the first step
+	due   int           // the backlog at the last look
 }
+
+// betweenLooks is how often a drain counts its backlog, which is a walk along it.
+const betweenLooks = time.Minute
 
 // drainKnobs are relay.drain_rate as steps: so many wakeups, so long apart.
 type drainKnobs struct {
@@ -24,9 +33,10 @@ type drainKnobs struct {
 // stepsPerSecond keeps the steps small, and their transactions few.
 const stepsPerSecond = 4
 
-func drainKnobsOf(k towline.Knobs) drainKnobs {
-	step := min(max(k.DrainRate/stepsPerSecond, 1), k.RelayBatch)
-	every := (int64(step)*time.Second.Microseconds() + int64(k.DrainRate) - 1) / int64(k.DrainRate) // never faster than the rate
+func (d drain) knobs(k towline.Knobs) drainKnobs {
+	rate := k.DrainRate * max(d.times, 1)
+	step := min(max(rate/stepsPerSecond, 1), k.RelayBatch)
+	every := (int64(step)*time.Second.Microseconds() + int64(rate) - 1) / int64(rate) // never faster than the rate
 	return drainKnobs{step: step, every: events.Span(every)}
 }
 
@@ -43,7 +53,25 @@ func (d drain) room(now events.Micros, most int, k drainKnobs) int {
 	return min(most, k.step)
 }
 
+// looks reports that it is time to count the backlog.
+func (d drain) looks(now events.Micros) bool { return d.limited() && now >= d.look }
+
+// looked is the drain behind a look at now, at which so many wakeups were due.
+func (d drain) looked(now events.Micros, due int, k towline.Knobs) drain {
+	grown := d.look != 0 && due >= d.due
+	d.due, d.look = due, now.Add(events.SpanOf(betweenLooks))
+	if !grown {
+		return d
+	}
+	if d.knobs(k).step >= k.RelayBatch {
+		return drain{}
+	}
+	d.times = 2 * max(d.times, 1)
+	return d
+}
+
 // stepped is the drain behind a step at now.
 func (d drain) stepped(now events.Micros, k drainKnobs) drain {
-	return drain{next: max(d.next.Add(k.every), now)}
+	d.next = max(d.next.Add(k.every), now)
+	return d
 }

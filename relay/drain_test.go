@@ -19,7 +19,7 @@ func TestADrainKeepsItsRate(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d a second in batches of %d", k.DrainRate, k.RelayBatch), func(t *testing.T) {
 			const seconds = 10
-			steps := drainKnobsOf(k)
+			steps := drain{}.knobs(k)
 			var claimed []events.Micros
 			for d, now := (drain{next: t0}), t0; now < t0.Add(seconds*second); now = d.next {
 				require.Zero(t, d.room(now-1, k.RelayBatch, steps))
@@ -41,7 +41,7 @@ func TestADrainKeepsItsRate(t *testing.T) {
 
 // O-16: a step that comes late is not made good for.
 func TestADrainSavesNothingUp(t *testing.T) {
-	k := drainKnobsOf(towline.Knobs{DrainRate: 40, RelayBatch: 50})
+	k := drain{}.knobs(towline.Knobs{DrainRate: 40, RelayBatch: 50})
 	late := t0.Add(60 * second)
 	d := drain{next: t0}.stepped(late, k)
 	require.Equal(t, drain{next: late}, d)
@@ -49,8 +49,25 @@ func TestADrainSavesNothingUp(t *testing.T) {
 	require.Zero(t, d.stepped(late, k).room(late.Add(k.every-1), 50, k))
 }
 
+// O-16: a drain that makes its backlog smaller keeps its rate. One that does not doubles it each minute, and ends.
+func TestADrainThatGainsNothingGrows(t *testing.T) {
+	k := towline.Knobs{DrainRate: 40, RelayBatch: 50}
+	d := drain{next: t0}
+	require.True(t, d.looks(t0))
+	for i, c := range []struct{ due, step int }{{1000, 10}, {999, 10}, {999, 20}, {1200, 40}, {1199, 40}, {1199, 50}, {1199, 0}} {
+		now := t0.Add(events.Span(i) * 60 * second)
+		require.Equal(t, i == 0, d.looks(now-1))
+		require.True(t, d.looks(now))
+		d = d.looked(now, c.due, k)
+		require.Equal(t, c.step != 0, d.limited())
+		if c.step != 0 {
+			require.Equal(t, c.step, d.knobs(k).step)
+		}
+	}
+}
+
 // O-16: without an outage there is no limit.
 func TestWithoutADrainThereIsNoLimit(t *testing.T) {
-	require.Equal(t, 50, drain{}.room(t0, 50, drainKnobsOf(towline.Knobs{DrainRate: 1, RelayBatch: 50})))
-	require.Equal(t, 3, drain{next: t0}.room(t0, 3, drainKnobsOf(towline.Knobs{DrainRate: 40, RelayBatch: 50})))
+	require.Equal(t, 50, drain{}.room(t0, 50, drain{}.knobs(towline.Knobs{DrainRate: 1, RelayBatch: 50})))
+	require.Equal(t, 3, drain{next: t0}.room(t0, 3, drain{}.knobs(towline.Knobs{DrainRate: 40, RelayBatch: 50})))
 }

@@ -91,7 +91,7 @@ func (l *lane) room(now events.Micros, k towline.Knobs) int {
 	if b.isOpen() {
 		return 0
 	}
-	return d.room(now, k.RelayBatch, drainKnobsOf(k))
+	return d.room(now, k.RelayBatch, d.knobs(k))
 }
 
 // marks is how many wakeups of a batch may be marked before they are published: no more than the failures that would open
@@ -110,7 +110,7 @@ func (l *lane) drained(now events.Micros, asked, found int, k towline.Knobs) {
 	case found < asked:
 		l.drain = drain{}
 	default:
-		l.drain = l.drain.stepped(now, drainKnobsOf(k))
+		l.drain = l.drain.stepped(now, l.drain.knobs(k))
 	}
 }
 
@@ -136,6 +136,23 @@ func (l *lane) observe(n noter, w *wakeup, r transport.Receipt) {
 			l.move(n, failed, w, r)
 		}
 	}
+}
+
+// lookAtBacklog lets a drain see whether it makes its backlog smaller.
+func (r *Relay) lookAtBacklog(ctx context.Context, l *lane) error {
+	now := r.e.Now()
+	if _, d := l.standing(); !d.looks(now) {
+		return nil
+	}
+	return r.e.View(ctx, func(v projections.View) error {
+		due, err := v.CountDue(l.wakeups(), now)
+		if err == nil {
+			l.mu.Lock()
+			l.drain = l.drain.looked(now, due, r.e.Knobs())
+			l.mu.Unlock()
+		}
+		return err
+	})
 }
 
 // noter is what a change of a breaker is noted with.

@@ -101,6 +101,37 @@ func TestAnOutageOfAnHourBurnsNoAttempt(t *testing.T) {
 	})
 }
 
+// O-16: a drain comes to an end also where more comes in than its rate. It keeps to the rate for as long as that makes the
+// backlog smaller; else a short outage would limit for good what went through the transport before it.
+func TestADrainEndsThoughMoreComesInThanItsRate(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{DrainRate: 1, BreakerFailures: 1, RedriveAfter: 24 * time.Hour, ReconcileInterval: 20 * time.Minute}}, func(t *testing.T, x *running) {
+		due := func() (n int) {
+			x.view(func(v projections.View) {
+				var err error
+				n, err = v.CountDue(projections.Wakeups{Kinds: events.Kinds[:]}, x.e.Now())
+				require.NoError(t, err)
+			})
+			return n
+		}
+		x.broker.obey(always(refused))
+		arrive := func(minutes int) { // two a second
+			for range minutes * 120 {
+				x.plan(1)
+				wait(time.Second / 2)
+			}
+		}
+		arrive(1)
+		require.Greater(t, due(), 100)
+		x.broker.obey(nil)
+		arrive(10)
+		require.Empty(t, x.openBreakers())
+		require.Less(t, due(), 10)
+		x.plan(1)
+		synctest.Wait()
+		require.Zero(t, due(), "there is no limit any more")
+	})
+}
+
 // requireDrained: behind the close of a breaker, claims keep to the rate until the backlog is gone, and are no slower.
 func requireDrained(t *testing.T, log []events.Envelope, backlog, rate int) {
 	t.Helper()

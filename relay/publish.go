@@ -61,6 +61,9 @@ func (w *wakeup) failed() bool    { return w.failure != 0 }
 func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
 	k := r.e.Knobs()
 	for scan := l.resume(); ctx.Err() == nil; {
+		if err := r.lookAtBacklog(ctx, l); err != nil {
+			return err
+		}
 		room := l.room(r.e.Now(), k)
 		if room == 0 { // the breaker has opened, or the backlog of an outage goes step by step (O-16)
 			l.behind = scan
