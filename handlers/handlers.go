@@ -45,6 +45,7 @@ type Handlers struct {
 	logger *slog.Logger
 
 	progress   progress
+	effects    effects      // of post_sync
 	complained atomic.Int64 // when, in seconds since 1970
 
 	// Two lives that are longer than a message's: the router ends a message's context as soon as it is closed, but

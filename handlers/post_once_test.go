@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -336,5 +337,38 @@ func TestAnEffectThatAStopEnds(t *testing.T) {
 		s.restart()
 		require.NoError(t, s.post(id))
 		require.Equal(t, 1, p.happened())
+	})
+}
+
+// HP-3, K-9: an effect is at work once at a time in a process. What comes meanwhile, as it does when it takes longer than
+// post_sync.redrive_after or another target of its run is sent again, is a duplicate; what comes behind a failure is not.
+func TestAnEffectNeverRunsBesideItself(t *testing.T) {
+	o := options{syncs: func(s []towline.Sync) { s[0].PostSync.Mode = towline.ExactlyOnce }}
+	run(t, o, func(t *testing.T, s *shop) {
+		id, other := s.claimed(true), s.claimed(true)
+		calls, ends := 0, make(chan error)
+		s.sink.breakAt("script", func(context.Context) error {
+			calls++
+			return <-ends
+		})
+		for i, end := range []error{errPlanted, nil} {
+			done := make(chan error, 3)
+			go func() { done <- s.post(id) }()
+			synctest.Wait()
+			go func() { done <- s.post(id) }()
+			synctest.Wait()
+			require.Equal(t, 2*i+1, calls)
+			require.NoError(t, <-done, "the duplicate")
+			go func() { done <- s.post(other) }()
+			synctest.Wait()
+			require.Equal(t, 2*i+2, calls, "that of another run is none")
+			ends <- end
+			ends <- end
+			require.Equal(t, end != nil, <-done != nil)
+			require.Equal(t, end != nil, <-done != nil)
+		}
+		for _, r := range []events.RunID{id, other} {
+			require.Equal(t, decider.EffectsDone, s.run(r).PostSync.Effects)
+		}
 	})
 }

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
@@ -15,10 +16,18 @@ import (
 // At most once: that it was taken is on record before it begins, so a process that dies in between leaves it unconfirmed,
 // never done twice. Exactly once: it commits with its row of the once-ledger, so it may be begun as often as it is asked
 // for, and is done when that is on record.
+//
+// A process is at it once at a time: a second message that comes meanwhile is a duplicate of the one in work, which comes to
+// an end, or again, by itself. An effect that has no ledger, a command's, would else run beside itself.
 func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
 	if h.life.Err() != nil { // the grace of a stop is over: it would be killed as soon as it began
 		return fmt.Errorf("post_sync of run %s, target %q: %w", n.Run, n.Target, provider.ErrStopping)
 	}
+	if !h.effects.begin(n) {
+		h.e.Count(towline.Tally{Absorbed: 1})
+		return nil
+	}
+	defer h.effects.end(n)
 	post, taken, err := h.e.StartPost(ctx, n.Run, n.Target)
 	if err != nil {
 		return fmt.Errorf("take post_sync of run %s: %w", n.Run, err)
@@ -36,6 +45,38 @@ func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
 	category, text := h.describe(err)
 	h.logger.Error("post_sync failed", "run", n.Run, "target", n.Target, "error", text)
 	return h.record(func() error { return h.e.FailPost(ctx, post, category, text) })
+}
+
+// effects are those at work in a process.
+type effects struct {
+	mu   sync.Mutex
+	open map[effectKey]bool
+}
+
+type effectKey struct {
+	run    events.RunID
+	target string
+}
+
+// begin is false while the effect of the same target is at work.
+func (x *effects) begin(n transport.Notice) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	k := effectKey{n.Run, n.Target}
+	if x.open[k] {
+		return false
+	}
+	if x.open == nil {
+		x.open = map[effectKey]bool{}
+	}
+	x.open[k] = true
+	return true
+}
+
+func (x *effects) end(n transport.Notice) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.open, effectKey{n.Run, n.Target})
 }
 
 // notDone says what an effect in exactly_once mode has come to, and asks the transport to deliver its message again (HP-3).
