@@ -36,7 +36,7 @@ type Target struct {
 	SQL string
 
 	// Func runs in one transaction of DB; nil: the store's own file. There it must be short and call no port: nothing else
-	// is written to the store meanwhile.
+	// is written to the store meanwhile, and after 4 seconds it is rolled back and has failed as a timeout.
 	Func PostFunc
 	DB   *sql.DB
 
@@ -59,7 +59,7 @@ type Target struct {
 }
 
 // PostFunc is an action in Go. What it writes through tx commits when it returns nil, and is undone when it returns an
-// error or panics; it must not end tx. ctx ends with the grace of a stop.
+// error or panics; it must not end tx. ctx ends with the transaction's time, and with the grace of a stop.
 type PostFunc func(ctx context.Context, tx *sql.Tx, p Post) error
 
 const defaultExecTimeout = 5 * time.Minute

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
@@ -96,19 +97,30 @@ func (h *Handlers) function(ctx context.Context, p towline.Post) error {
 	if db == nil {
 		return unconfigured(p, "there is no database for its function")
 	}
-	err := inTransaction(ctx, db, p)
 	if db == h.c.DB {
-		h.e.Nudge() // it may have added what the engine must know (M-1)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, storeTime, errStoreTime)
+		defer cancel()
+		defer h.e.Nudge() // it may have added what the engine must know (M-1)
 	}
+	err := inTransaction(ctx, db, p)
 	var typed *provider.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(context.Cause(ctx), errStoreTime):
+		return &effectError{events.Timeout, fmt.Errorf("%w: %w", errStoreTime, err)}
 	case errors.As(err, &typed):
 		return &effectError{provider.CategoryOf(err), err}
 	}
 	return &effectError{events.HandlerFailed, err}
 }
+
+// storeTime bounds the transaction of a function in the store, as that of an application message is (M-12): while it lasts
+// the engine writes nothing, and one that hangs would be the end of everything.
+const storeTime = 4 * time.Second
+
+var errStoreTime = errors.New("the function has held the store for too long and was rolled back")
 
 func inTransaction(ctx context.Context, db *sql.DB, p towline.Post) error {
 	tx, err := db.BeginTx(ctx, nil)

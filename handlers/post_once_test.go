@@ -372,3 +372,29 @@ func TestAnEffectNeverRunsBesideItself(t *testing.T) {
 		}
 	})
 }
+
+// L-10, K-9: a function that hangs in a transaction of the store holds up the engine for no longer than an application's
+// message may: it is undone, and fails as a timeout. In another database it is in nobody's way.
+func TestAFunctionThatHangsIsUndoneInTheStore(t *testing.T) {
+	places(t, func(t *testing.T, s *shop, p *place) {
+		if p.database() == nil {
+			return // a script is not interrupted
+		}
+		id, begun := s.claimed(true), time.Now()
+		p.does = func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		stop := time.AfterFunc(time.Minute, s.h.Stop)
+		defer stop.Stop()
+		err := s.post(id)
+		if p.database() != s.file.DB() {
+			require.ErrorIs(t, err, provider.ErrStopping)
+			return
+		}
+		require.ErrorContains(t, err, "held the store for too long")
+		require.Equal(t, 4*time.Second, time.Since(begun))
+		require.Equal(t, events.Timeout, s.run(id).PostSync.Targets[0].Category)
+		require.Zero(t, p.happened())
+	})
+}
