@@ -72,8 +72,11 @@ func (e *Engine) Import(ctx context.Context, name string, rows iter.Seq2[OldMess
 		what := func(r oldRow) string { return "row " + r.old.ID }
 		err := Apart(ctx, batch, what, func(some []oldRow) error {
 			n, err := e.importBatch(ctx, by.Name, some)
-			if err == nil {
+			switch {
+			case err == nil:
 				all.add(n)
+			case len(some) == 1 && !isAway(ctx, err):
+				all.Refused++
 			}
 			return err
 		})

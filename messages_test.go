@@ -263,6 +263,10 @@ func TestRowsOfAnOlderOutboxAreTakenOver(t *testing.T) {
 	w.unchanged(func() {
 		n, _ = w.e.Import(context.Background(), "old", all, ada)
 		require.Equal(t, towline.Imported{Done: 1, Known: 6, Refused: 4}, n)
+		rows[0].Payload = []byte("changed since")
+		n, err = w.e.Import(context.Background(), "old", all, ada)
+		require.ErrorContains(t, err, "row due: key")
+		require.Equal(t, towline.Imported{Done: 1, Known: 5, Refused: 5}, n)
 	})
 
 	states := map[string]projections.Message{}
