@@ -86,7 +86,7 @@ func (n *Node) sweep() {
 			continue
 		}
 		dir := filepath.Join(folder, e.Name())
-		for _, suffix := range []string{"", "-lock", "-setup", "-wal", "-shm"} {
+		for _, suffix := range []string{"", "-lock", "-setup", "-wal", "-shm", "-journal"} {
 			_ = os.Remove(filepath.Join(dir, scratchName+suffix)) // what is not there need not go
 		}
 		if err := os.Remove(dir); err != nil { // it holds something else

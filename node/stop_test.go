@@ -130,7 +130,9 @@ func TestTheScratchOfAKilledVerifyIsSwept(t *testing.T) {
 	path := filepath.Join(dir, "towline.db")
 	keep := []string{"towline.db-verify-report", "towline.db-verify-2024.bak", "towline.db-verify-7"}
 	require.NoError(t, os.MkdirAll(filepath.Join(path+"-verify-123"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(path+"-verify-123", "scratch.db"), nil, 0o600))
+	for _, suffix := range []string{"", "-lock", "-wal", "-shm", "-journal"} { // the last where there is no WAL (DUR-3)
+		require.NoError(t, os.WriteFile(filepath.Join(path+"-verify-123", "scratch.db"+suffix), nil, 0o600))
+	}
 	for _, name := range keep {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "mine"), nil, 0o600))
