@@ -58,6 +58,10 @@ func TestAConfigurationThatCannotWorkIsNamed(t *testing.T) {
 			c.Syncs[0].PostSync.Targets[0] = towline.Target{Name: "index", Transport: "broker"}
 			c.Transports = map[string]transport.Publisher{"broker": unconfirmed}
 		},
+		`target "index": transport "memory" keeps its messages in the memory of this process`: func(c *node.Config) {
+			c.Syncs[0].PostSync.Targets[0] = towline.Target{Name: "index", Transport: "memory"}
+			c.Transports = map[string]transport.Publisher{"memory": local.New(local.Options{})}
+		},
 		"name is empty":                   func(c *node.Config) { c.Syncs[0].Name = "" },
 		"unit.lease":                      func(c *node.Config) { c.Knobs.Lease = time.Millisecond },
 		`transport "hope" cannot confirm`: func(c *node.Config) { c.Routes = map[events.Kind]transport.Publisher{events.KindPostSync: unconfirmed} },

@@ -30,6 +30,8 @@ func (s Sync) checkPost(t towline.Target, c Config) error {
 		switch {
 		case p == nil:
 			return fmt.Errorf("transport %q is not configured: add it to transports", t.Transport)
+		case events.InProcess(p.Name()):
+			return fmt.Errorf("transport %q keeps its messages in the memory of this process, and an accepted publish would be the end of the target: give the target an action, or name another transport", t.Transport)
 		case !transport.Confirms(p):
 			return fmt.Errorf("transport %q cannot confirm a publish, so no message could ever be known to have arrived: use another, or say so in its Traits if it can", t.Transport)
 		}
