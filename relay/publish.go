@@ -453,7 +453,7 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 		return release, nil
 	}
 	accepted, counted, cut := 0, false, false
-	for _, receipt := range w.receipts {
+	for i, receipt := range w.receipts {
 		switch receipt.Outcome {
 		case events.Accepted:
 			accepted++
@@ -465,7 +465,7 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 			}
 			counted = counted || !receipt.Uncounted
 			cut = cut || errors.Is(receipt.Err, errBreakerOpen)
-			release.Permanent = release.Permanent || receipt.Permanent
+			release.Permanent = release.Permanent || receipt.Permanent && (w.messages[i].byRoute() || w.onlyRefusedLeft())
 		default:
 			release.Cause, release.MaybePublished, counted = events.ReleasePublishUnknown, true, true
 		}

@@ -108,6 +108,17 @@ func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
 	return nil
 }
 
+// onlyRefusedLeft reports that nothing of a fan-out is outstanding but what other transports refuse for ever: then it is
+// parked. Before that, one bad target would keep the others from being sent again (O-19).
+func (w *wakeup) onlyRefusedLeft() bool {
+	for i, o := range w.messages {
+		if r := w.receipts[i]; o.byRoute() || r.Outcome != events.Accepted && !r.Permanent {
+			return false
+		}
+	}
+	return true
+}
+
 type straightKey struct{}
 
 // withDestination tells the forwarder's publisher where a message goes.

@@ -165,3 +165,39 @@ func TestTheProbeOfAMixedFanOutGoesByItsRoute(t *testing.T) {
 	require.Equal(t, []string{"post_sync index", "post_sync mail"}, topics(x.broker.take()))
 	require.Equal(t, "refused", x.register(run, events.KindPostSync).LastCause)
 }
+
+// O-15, O-19, K-8: a target that its own transport refuses for ever parks the wakeup when it is all that is left, and not
+// before: what else is outstanding is sent again until it is done, whether it was lost behind its publish or not published.
+func TestATargetThatIsRefusedForEverHoldsUpNoOther(t *testing.T) {
+	x := openOffice(t, options{queue: &broker{name: "nats"}, post: &towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{
+		{Name: "tell", Transport: "queue", Idempotent: true}, {Name: "index"}, {Name: "mail", Transport: "queue", Idempotent: true},
+	}}})
+	run := x.ended()
+	mailed := refused
+	x.o.queue.script = func(s sent) transport.Receipt {
+		if s.notice.Target == "mail" {
+			return mailed
+		}
+		return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errBroker}
+	}
+	x.step()
+	x.requireStatus(decider.RegisterPending, run, events.KindPostSync)
+	x.broker.take() // and nobody handles it
+	x.clock.Step(6 * time.Second)
+	x.step()
+	require.Equal(t, []string{"post_sync index"}, topics(x.broker.take()))
+	post, taken, err := x.e.StartPost(t.Context(), run, "index")
+	require.NoError(t, err)
+	require.True(t, taken)
+	require.NoError(t, x.e.CompletePost(t.Context(), post, ""))
+	x.clock.Step(11 * time.Second)
+	x.step()
+	x.requireStatus(decider.RegisterPending, run, events.KindPostSync)
+
+	mailed = transport.Accepted("")
+	x.clock.Step(22 * time.Second)
+	x.step()
+	reg := x.requireStatus(decider.RegisterParked, run, events.KindPostSync)
+	require.Equal(t, "permanent", reg.LastCause)
+	require.Equal(t, []string{"mail", "index"}, []string{x.run(run).PostSync.Posts[1].Target, x.run(run).PostSync.Posts[0].Target})
+}
