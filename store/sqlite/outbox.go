@@ -158,7 +158,9 @@ type schemaAdapter struct {
 	now                        events.Micros
 }
 
-// insertMessages appends at the head of the log, under the write lock of the transaction. Time is not set back (CLK-2).
+// insertMessages appends at the head of the log, under the write lock of the transaction. Time is not set back (CLK-2). Its
+// arguments are numbered in the order in which they appear: to SQLite $2 is a name, and a driver of the application's may
+// bind by place.
 const insertMessages = `
 INSERT INTO events (position, tx, stream, version, at, type, schema, data)
 WITH head AS MATERIALIZED (
@@ -166,9 +168,9 @@ WITH head AS MATERIALIZED (
          coalesce((SELECT at FROM events ORDER BY position DESC LIMIT 1), 0) AS at,
          coalesce((SELECT max(version) FROM events WHERE stream = $1), 0) AS version
 )
-SELECT head.position + new.key + 1, head.position + new.key + 1, $1, head.version + new.key + 1, max($3, head.at), $4, $5, new.value
+SELECT head.position + new.key + 1, head.position + new.key + 1, $1, head.version + new.key + 1, max($2, head.at), $3, $4, new.value
 FROM head
-CROSS JOIN json_each($2) AS new
+CROSS JOIN json_each($5) AS new
 ORDER BY new.key`
 
 func (a schemaAdapter) InsertQuery(p watermillsql.InsertQueryParams) (watermillsql.Query, error) {
@@ -186,6 +188,6 @@ func (a schemaAdapter) InsertQuery(p watermillsql.InsertQueryParams) (watermills
 		return watermillsql.Query{}, fmt.Errorf("encode messages: %w", err)
 	}
 	return watermillsql.Query{Query: insertMessages, Args: []any{
-		events.AppStream(p.Topic).Key(), string(data), int64(a.now), int64(record.Type), int64(record.Schema),
+		events.AppStream(p.Topic).Key(), int64(a.now), int64(record.Type), int64(record.Schema), string(data),
 	}}, nil
 }

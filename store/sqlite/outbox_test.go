@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +208,23 @@ func TestAKeyAddsOneMessage(t *testing.T) {
 	require.NoError(t, publish(t, s, topic, with(`{"n":1}`, "a"), with("1", "b"), with("1", "b"), newMessage("1"), newMessage("1")))
 	require.NoError(t, publish(t, s, "other", with(`{"n":2}`, "a")))
 	require.Len(t, submitted(t, s), 5)
+}
+
+// WMILL-3: an application may use a driver of its own, and most drivers bind by place what SQLite numbers by the first
+// appearance of a name: $2 in front of $1 would get the wrong value there.
+func TestStatementsOfTheOutboxNumberTheirArgumentsInOrder(t *testing.T) {
+	for _, query := range []string{lookUp, insertMessages} {
+		next := 1
+		for _, name := range regexp.MustCompile(`\$[0-9]+`).FindAllString(query, -1) {
+			n, err := strconv.Atoi(name[1:])
+			require.NoError(t, err)
+			require.LessOrEqual(t, n, next, "%s in %s", name, query)
+			if n == next {
+				next++
+			}
+		}
+		require.Greater(t, next, 1)
+	}
 }
 
 // M-1: ten thousand messages in one transaction are ten thousand events; each costs the same.
