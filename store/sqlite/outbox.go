@@ -62,10 +62,10 @@ func (o outbox) Publish(topic string, messages ...*message.Message) error {
 	return p.Publish(topic, messages...)
 }
 
-// submissionsOf reads messages. A key that stands twice among them is added once.
+// submissionsOf reads messages. A key that stands twice among them is added once; an id may not stand twice.
 func submissionsOf(topic string, messages []*message.Message) ([]events.MessageSubmitted, error) {
 	out := make([]events.MessageSubmitted, 0, len(messages))
-	keys := map[string]events.MessageSubmitted{}
+	keys, ids := map[string]events.MessageSubmitted{}, map[events.MessageID]bool{}
 	for _, m := range messages {
 		s, err := submissionOf(topic, m)
 		if err != nil {
@@ -77,7 +77,12 @@ func submissionsOf(topic string, messages []*message.Message) ([]events.MessageS
 			}
 			continue
 		}
-		keys[s.Key] = s
+		if ids[s.Message] {
+			return nil, &events.MessageError{
+				Field: "message_id", Problem: s.Message.String() + " is that of two messages", Fix: "make a new id for each message",
+			}
+		}
+		keys[s.Key], ids[s.Message] = s, true
 		out = append(out, s)
 	}
 	return out, nil

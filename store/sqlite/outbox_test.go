@@ -210,6 +210,27 @@ func TestAKeyAddsOneMessage(t *testing.T) {
 	require.Len(t, submitted(t, s), 5)
 }
 
+// M-1, M-2: an id stands for one message, also inside of one call and on a connection that is not the store's, which nothing
+// else keeps from it. Were both appended, no view could hold them, and the engine would decide nothing any more.
+func TestAnIdIsGivenToOneMessageOfACall(t *testing.T) {
+	s := box(t)
+	plain, err := sql.Open("sqlite", s.Path())
+	require.NoError(t, err)
+	defer plain.Close()
+	for _, db := range []*sql.DB{s.DB(), plain} {
+		a := newMessage("1")
+		tx, err := db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		requireRefused(t, "message_id", Outbox(tx).Publish(topic, a, newMessage("2"), a.Copy()))
+		require.NoError(t, Outbox(tx).Publish(topic, a), "the transaction goes on")
+		require.NoError(t, tx.Commit())
+	}
+	require.Len(t, submitted(t, s), 2)
+	keyed := newMessage("1", events.MetadataKey, "k")
+	require.NoError(t, publish(t, s, topic, keyed, keyed.Copy()), "under a key it is the same message")
+	require.Len(t, submitted(t, s), 3)
+}
+
 // WMILL-3: an application may use a driver of its own, and most drivers bind by place what SQLite numbers by the first
 // appearance of a name: $2 in front of $1 would get the wrong value there.
 func TestStatementsOfTheOutboxNumberTheirArgumentsInOrder(t *testing.T) {
