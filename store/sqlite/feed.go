@@ -174,8 +174,18 @@ func (f *feedSubscriber) subscribe(ctx context.Context, follower *follower) (<-c
 	if err != nil {
 		return nil, err
 	}
-	follower.await = func() { <-ctx.Done(); _ = subscriber.Close(); follower.leave() }
-	return subscriber.Subscribe(ctx, feed.Topic)
+	messages, err := subscriber.Subscribe(ctx, feed.Topic)
+	if err != nil {
+		return nil, err
+	}
+	out, passed := make(chan *message.Message), make(chan struct{})
+	go func() {
+		defer close(passed)
+		defer close(out)
+		follower.pass(messages, out)
+	}()
+	follower.await = func() { <-ctx.Done(); _ = subscriber.Close(); <-passed; follower.leave() }
+	return out, nil
 }
 
 // Close ends the subscriptions, and returns when what they have acknowledged is on disk. It does not wait for handlers: a

@@ -86,6 +86,7 @@ const bookEvery = time.Second
 // a kill does not bring back a whole page of slow work.
 func (f feedOffsets) ConsumedMessageQuery(params wsql.ConsumedMessageQueryParams) (wsql.Query, error) {
 	f.place, f.last = max(f.place, events.Position(params.Row.Offset)-1), params.Row
+	f.delivered.Store(nil)
 	if !f.owesBook(bookEvery) {
 		return wsql.Query{}, nil
 	}

@@ -3,10 +3,12 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/feed"
@@ -29,8 +31,10 @@ type follower struct {
 	until    events.Position // the page that is being read ends there
 	booked   events.Position // the place on disk
 	bookedAt time.Time
-	last     wsql.Row // that was delivered
+	last     wsql.Row // that is delivered
 	told     bool     // that another consumer has the group
+
+	delivered atomic.Pointer[message.Message] // of last, the newest: what comes again is another one; nil: none yet
 }
 
 func (s *Store) follow(ctx context.Context, group string, o feed.Options) (*follower, error) {
@@ -128,7 +132,7 @@ func (f *follower) leave() {
 	if f.lock == nil {
 		return
 	}
-	if m := f.last.Msg; m != nil {
+	if m := f.delivered.Load(); m != nil {
 		select {
 		case <-m.Acked():
 			f.place = max(f.place, events.Position(f.last.Offset))
@@ -143,6 +147,18 @@ func (f *follower) leave() {
 	_ = f.lock.release() // the system takes it anyway
 	f.lock = nil
 	f.store.left.ring()
+}
+
+// pass notes each message on its way to the consumer. One whose context has ended is not wanted any more: its deadline is
+// over, and it comes again, or the subscription is.
+func (f *follower) pass(from <-chan *message.Message, to chan<- *message.Message) {
+	for m := range from {
+		f.delivered.Store(m)
+		select {
+		case to <- m:
+		case <-m.Context().Done():
+		}
+	}
 }
 
 // passedBy moves over a stretch of the log that holds none of the chosen types.

@@ -191,6 +191,32 @@ func TestAnAcknowledgementAndAnEndTogether(t *testing.T) {
 	require.EqualValues(t, 30, groupOf(t, s, "g").Position)
 }
 
+// L-11, WMILL-2: the same of a message that was refused before: to Watermill what comes again is another message.
+func TestAnAcknowledgementBehindARefusalAndAnEndTogether(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 30)
+	f, err := s.Feed("g", feed.Options{Resend: quick})
+	require.NoError(t, err)
+	for n := range 30 {
+		ctx, cancel := context.WithCancel(context.Background())
+		messages, err := f.Subscribe(ctx, feed.Topic)
+		require.NoError(t, err)
+		(<-messages).Nack()
+		for range 50 { // meanwhile the subscriber comes to offer it again, and sees the end and the acknowledgement at once
+			_, err := s.FeedGroups(context.Background())
+			require.NoError(t, err)
+		}
+		m := <-messages
+		require.Equal(t, n+1, at(t, m))
+		m.Ack()
+		cancel()
+		for range messages { // one may have been on its way; it comes again
+		}
+	}
+	require.NoError(t, f.Close())
+	require.EqualValues(t, 30, groupOf(t, s, "g").Position)
+}
+
 // WMILL-2: a refused message comes again before anything behind it.
 func TestARefusedMessageComesAgain(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
