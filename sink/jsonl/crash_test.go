@@ -190,8 +190,14 @@ func TestKilledAtEachChangeOfACommit(t *testing.T) {
 		begun := exists(filepath.Join(dir, ownFolder, journalFile))
 		committed = committed || begun
 
-		_, err = Dir(dir).Open(context.Background(), scope(1, nextMonth)) // anybody
+		next := Dir(dir)
+		var changes []string
+		next.step = func(change string) { changes = append(changes, change) }
+		_, err = next.Open(context.Background(), scope(1, nextMonth)) // anybody
 		require.NoError(t, err)
+		if begun {
+			requireSynced(t, change, changes)
+		}
 		found := requireOneAttempt(t, change, append(rowsOf(t, dir, "gauges"), rowsOf(t, dir, "readings")...))
 		if committed {
 			require.Equal(t, 2, found, "before %s", change)
@@ -202,6 +208,21 @@ func TestKilledAtEachChangeOfACommit(t *testing.T) {
 		requireRecords(t, dir)
 		commit(t, Dir(dir), scope(3, month), 3, "next")
 		require.Empty(t, names(t, filepath.Join(dir, ownFolder, newFolder)), change)
+	}
+}
+
+// requireSynced: what a killed process has changed and not synced is on disk before the journal, which says it, goes: a
+// power cut behind the end of its commit finds all of it. The journal itself is, before anything is done by it.
+func requireSynced(t *testing.T, killed string, changes []string) {
+	t.Helper()
+	end := slices.Index(changes, "remove out/_towline/pending.json")
+	require.Positive(t, end, "before %s: %q", killed, changes)
+	require.Equal(t, "sync out/_towline", changes[0], "before %s", killed)
+	for _, folder := range []string{
+		"out/readings/harbour", "out/readings", "out/gauges/harbour", "out/gauges", "out", "out/_towline/surfaces",
+		"out/_towline/datasets/readings/harbour", "out/_towline/datasets/readings", "out/_towline/datasets",
+	} {
+		require.Contains(t, changes[:end], "sync "+folder, "killed before %s", killed)
 	}
 }
 

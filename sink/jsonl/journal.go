@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -23,28 +24,71 @@ func (d *Destination) begin(j journal) error {
 	if err := d.replace(d.own(journalFile), j); err != nil {
 		return err
 	}
-	return d.finish(j)
+	if err := d.carryOut(j); err != nil {
+		return err
+	}
+	return d.remove(d.own(journalFile))
 }
 
-// redo ends a commit that was begun.
+// redo ends a commit that was begun. Its process may have died between a change and the sync of the folder behind it, and
+// what is done already is not done again: so the journal is synced before anything follows from it, and all folders before
+// it goes.
 func (d *Destination) redo() error {
 	var j journal
 	begun, err := read(d.own(journalFile), &j)
 	if err != nil || !begun {
 		return err
 	}
-	return d.finish(j)
+	if err := d.syncDir(d.own()); err != nil {
+		return err
+	}
+	if err := d.carryOut(j); err != nil {
+		return err
+	}
+	for _, folder := range d.folders(j) {
+		if err := d.syncDir(folder); err != nil {
+			return err
+		}
+	}
+	return d.remove(d.own(journalFile))
 }
 
-// finish moves the files of a commit to their places. The journal goes last.
-func (d *Destination) finish(j journal) error {
+// folders are those in which a commit changes a name, with those above them, each once.
+func (d *Destination) folders(j journal) (out []string) {
+	changed := []string{d.own(surfacesFolder), d.recordsFolder(j.Dataset)}
+	for _, f := range j.Window.Files {
+		changed = append(changed, filepath.Dir(d.path(f.File)))
+	}
+	for _, name := range j.Remove {
+		changed = append(changed, filepath.Dir(d.path(name)))
+	}
+	above := filepath.Dir(d.dir)
+	for _, folder := range changed {
+		for ; !slices.Contains(out, folder) && isDir(folder); folder = filepath.Dir(folder) {
+			if out = append(out, folder); folder == above {
+				break
+			}
+		}
+	}
+	return out
+}
+
+func (d *Destination) recordsFolder(r datasetRecord) string {
+	return d.own(datasetsFolder, fileName(r.Dataset), fileName(r.Source))
+}
+
+// path is that of a file whose name a record has.
+func (d *Destination) path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
+
+// carryOut does what a journal says, also what is done in part.
+func (d *Destination) carryOut(j journal) error {
 	for i, f := range j.Window.Files {
 		if err := d.place(d.own(newFolder, strconv.Itoa(i)), f.File); err != nil {
 			return err
 		}
 	}
 	for _, name := range j.Remove {
-		if err := d.remove(filepath.Join(d.dir, filepath.FromSlash(name))); err != nil {
+		if err := d.remove(d.path(name)); err != nil {
 			return err
 		}
 	}
@@ -53,14 +97,11 @@ func (d *Destination) finish(j journal) error {
 			return err
 		}
 	}
-	records := d.own(datasetsFolder, fileName(j.Dataset.Dataset), fileName(j.Dataset.Source))
+	records := d.recordsFolder(j.Dataset)
 	if err := d.replace(filepath.Join(records, datasetFile), j.Dataset); err != nil {
 		return err
 	}
-	if err := d.replace(filepath.Join(records, j.Span), j.Window); err != nil {
-		return err
-	}
-	return d.remove(d.own(journalFile))
+	return d.replace(filepath.Join(records, j.Span), j.Window)
 }
 
 // place moves a new file over the old one, unless that was done before.
@@ -68,7 +109,7 @@ func (d *Destination) place(fresh, name string) error {
 	if _, err := os.Lstat(fresh); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	to := filepath.Join(d.dir, filepath.FromSlash(name))
+	to := d.path(name)
 	if err := d.makeDir(filepath.Dir(to)); err != nil {
 		return err
 	}
