@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline"
@@ -301,6 +302,28 @@ func TestAnApplicationIsNoSignOfLife(t *testing.T) {
 	require.Equal(t, replay.Died, told[0].How)
 	require.Equal(t, a.e.Node(), told[0].From.Node)
 	require.Equal(t, alive, told[0].Last.Position)
+}
+
+// AS-7: what an application has appended last does not hide who died before it.
+func TestADeathBehindTheLastStepAndAMessage(t *testing.T) {
+	st := newStage(t)
+	a := st.start()
+	run := a.plan(0)
+	a.kill()
+	st.now.Step(time.Hour)
+	b := st.start()
+	defer b.kill()
+	tx, err := b.file.DB().Begin()
+	require.NoError(t, err)
+	m := message.NewMessage(events.MessageID{1}.String(), []byte(`{}`))
+	require.NoError(t, sqlite.OutboxAt(tx, func() events.Micros { return events.MicrosOf(st.now.Now()) }).Publish("topic", m))
+	require.NoError(t, tx.Commit())
+	h := history(t, b.file, 0, run)
+	all := steps(t, h)
+	restarts, err := h.RestartsAfter(t.Context(), all[len(all)-1])
+	require.NoError(t, err)
+	require.Len(t, restarts, 1)
+	require.Equal(t, replay.Died, restarts[0].How)
 }
 
 // AS-7, N-3: processes that share a store take turns. The first step of each says that it takes part; nobody is called

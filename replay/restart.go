@@ -81,11 +81,11 @@ func (h *History) RestartsAfter(ctx context.Context, s Step) (out []Restart, err
 		return nil, nil
 	}
 	err = h.past.View(ctx, func(v projections.View) error {
-		page, err := v.After(h.Position-1, 1)
-		if err != nil || len(page) == 0 || page[0].Node.IsZero() || page[0].Node == s.Event.Node {
+		last, ok, err := lastBefore(v, h.Position+1)
+		if err != nil || !ok || last.Node == s.Event.Node {
 			return err
 		}
-		out, err = chain(v, s.Event.Node, page[0].Node)
+		out, err = chain(v, s.Event.Node, last.Node)
 		return err
 	})
 	return slices.DeleteFunc(out, func(r Restart) bool { return r.How == Joined }), err // of what is not this run's
