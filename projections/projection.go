@@ -6,6 +6,7 @@ package projections
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -105,15 +106,25 @@ func Drop(tx store.Tx) error {
 	return tx.Exec(`DROP TABLE IF EXISTS projection`)
 }
 
+// known are the checkpoints of this release. A newer one that was here before may have left others: they stay where they
+// are, so that it finds what its own views lack when it comes back (DUR-7).
+var known = func() string {
+	var names []string
+	for _, p := range All() {
+		names = append(names, `'`+p.Name()+`'`)
+	}
+	return `name IN (` + strings.Join(names, `, `) + `)`
+}()
+
 // Checkpoint notes that every projection has seen the log up to a position. It is the last write of a commit.
 func Checkpoint(tx store.Tx, p events.Position) error {
-	return tx.Exec(`UPDATE projection SET position = $1`, int64(p))
+	return tx.Exec(`UPDATE projection SET position = $1 WHERE `+known, int64(p))
 }
 
 // Position is the checkpoint of the projection that is furthest behind.
 func Position(tx store.ReadTx) (events.Position, error) {
 	var p int64
-	err := tx.Query(func(r store.Row) error { return r.Scan(&p) }, `SELECT coalesce(min(position), 0) FROM projection`)
+	err := tx.Query(func(r store.Row) error { return r.Scan(&p) }, `SELECT coalesce(min(position), 0) FROM projection WHERE `+known)
 	return events.Position(p), err
 }
 

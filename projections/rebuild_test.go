@@ -134,6 +134,29 @@ func TestAMissingProjectionIsMadeAnew(t *testing.T) {
 	}
 }
 
+// L-8, DUR-7: a newer release keeps a view that this one does not know. What is appended meanwhile is not in it, and its
+// checkpoint says so, for the day on which that release comes back.
+func TestTheViewOfANewerReleaseStaysWhereItIs(t *testing.T) {
+	h := told(t, 9, 60)
+	h.sql(`INSERT INTO projection (name, revision, position) VALUES ('of tomorrow', 1, 5)`)
+	for range 20 {
+		h.step()
+	}
+	h.follow()
+	for _, change := range []func(store.Tx) error{projections.CatchUp, projections.Rebuild} {
+		require.Equal(t, []map[string]any{{"position": int64(5)}}, h.plain(`SELECT position FROM projection WHERE name = 'of tomorrow'`))
+		h.read(func(r store.Reader) {
+			p, err := projections.Position(r)
+			require.NoError(t, err)
+			head, _, err := r.Head()
+			require.NoError(t, err)
+			require.Equal(t, head, p, "the views that are known are not behind")
+		})
+		require.NoError(t, h.write(change))
+	}
+	require.Equal(t, []map[string]any{{"position": int64(5)}}, h.plain(`SELECT position FROM projection WHERE name = 'of tomorrow'`))
+}
+
 // L-8: a projection that lags is brought to the head from its checkpoint, by what lies behind it alone; the others stay
 // as they are.
 func TestALaggingProjectionIsCaughtUp(t *testing.T) {
