@@ -525,6 +525,12 @@ func (r *Relay) recordOutcomes(tx *towline.Tx, w *wakeup, counts *Report) error 
 		}
 		if len(results[0].Events) == 0 {
 			r.e.Count(towline.Tally{LateOutcomes: 1})
+			continue
+		}
+		if outcome == events.Accepted && !o.byRoute() {
+			if err := r.endMessage(tx, w, o, receipt); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -91,7 +92,7 @@ func (w *wakeup) transportOf(route transport.Publisher) string {
 }
 
 // completeSent says of targets that end with their message that the broker has taken it, whatever becomes of the rest of the
-// fan-out: the next claim leaves them out. In at_most_once mode the outcome says so.
+// fan-out: the next claim leaves them out. In at_most_once mode the outcome says so, but for what endMessage says.
 func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
 	for i, o := range w.messages {
 		if o.byRoute() || w.withheld != "" || w.receipts[i].Outcome != events.Accepted {
@@ -106,6 +107,23 @@ func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
 		}
 	}
 	return nil
+}
+
+// endMessage ends a target in at_most_once mode that goes straight to its transport, and did not when its run was planned:
+// the outcome alone says that it is done only of those that the run knows as messages (HP-4).
+func (r *Relay) endMessage(tx *towline.Tx, w *wakeup, o outgoing, receipt transport.Receipt) error {
+	run, err := tx.Run(w.key.Owner)
+	if err != nil || slices.Contains(run.Plan.Policy.Sent, o.target) {
+		return err
+	}
+	_, err = tx.Execute(
+		decider.StartPost{Run: run.ID, Target: o.target, MessageID: o.id, Sent: true},
+		decider.CompletePost{
+			Run: run.ID, Target: o.target, MessageID: o.id, Sent: true,
+			Result: towline.CleanText(receipt.Evidence, r.e.Knobs().ErrorMaxBytes),
+		},
+	)
+	return err
 }
 
 // onlyRefusedLeft reports that nothing of a fan-out is outstanding but what other transports refuse for ever: then it is

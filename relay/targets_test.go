@@ -201,3 +201,18 @@ func TestATargetThatIsRefusedForEverHoldsUpNoOther(t *testing.T) {
 	require.Equal(t, "permanent", reg.LastCause)
 	require.Equal(t, []string{"mail", "index"}, []string{x.run(run).PostSync.Posts[1].Target, x.run(run).PostSync.Posts[0].Target})
 }
+
+// HP-4, K-9: what a target does is not frozen in a run. One that goes straight to a transport now, and did not when its run
+// was planned, ends with its accepted publish as well: nobody would ever report on it.
+func TestATargetThatHasBecomeAMessage(t *testing.T) {
+	x := openOffice(t, options{queue: &broker{name: "nats"}})
+	run := x.ended()
+	x.o.post = &towline.PostSync{Targets: []towline.Target{{Name: "index", Transport: "queue"}}}
+	x.crash()
+	x.step()
+	require.Len(t, x.o.queue.take(), 1)
+	got := x.run(run).PostSync
+	require.False(t, got.Targets[0].Unconfirmed)
+	require.Equal(t, decider.PostCompleted, got.Targets[0].Effect)
+	require.True(t, got.Over())
+}
