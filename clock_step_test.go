@@ -164,6 +164,8 @@ func TestAStepIsTheFirstWord(t *testing.T) {
 			require.Empty(t, log[0].Actor)
 			if name == "a plan" {
 				require.Equal(t, "ada", log[1].Actor)
+				require.Equal(t, start.Add(11*time.Minute), w.unit(p.Run, 1).GraceUntil, "spec 4.2")
+				require.Zero(t, w.unit(p.Run, 3).GraceUntil)
 			}
 			w.crash()
 		})

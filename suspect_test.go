@@ -85,6 +85,8 @@ func TestSuspectsWaitForEachOther(t *testing.T) {
 	require.Equal(t, decider.DispatchCapped, w.dispatch(b.Run), "of another run, too")
 	require.Equal(t, decider.DispatchDispatched, w.dispatch(healthy.Run), "no suspect")
 	behind := decider.Wait{Reason: decider.WaitCrashSuspect, Behind: first.Unit}
+	require.True(t, first.Suspect && second.Suspect)
+	require.False(t, w.unit(healthy.Run, 1).Suspect)
 	require.Equal(t, behind, w.wait(second.Unit))
 	require.Equal(t, behind, w.wait(third.Unit))
 
@@ -93,6 +95,7 @@ func TestSuspectsWaitForEachOther(t *testing.T) {
 	lease := w.claim(first.Unit)
 	require.Equal(t, behind, w.wait(second.Unit), "also while it runs")
 	w.complete(lease)
+	require.False(t, w.unit(a.Run, 1).Suspect, "until its next settle")
 	require.Equal(t, events.UnitIsDispatching, w.unit(a.Run, 2).Status)
 	w.complete(w.claim(second.Unit))
 	require.Equal(t, events.UnitIsDispatching, w.unit(b.Run, 1).Status, "B-6: of the other run")
