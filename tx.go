@@ -88,13 +88,13 @@ func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 // have submitted comes first (M-1); if that is more than a transaction should hold, it is all, and fn is not ready to run.
 func (t *Tx) run(fn func(*Tx) error) (ready bool, err error) {
 	err = t.only(func(*Tx) (err error) {
-		if err = t.noteStep(); err != nil {
+		if err := t.noteStep(); err != nil {
 			return err
 		}
 		if ready, err = t.armSubmitted(); err != nil || !ready {
 			return err
 		}
-		if err = fn(t); err != nil {
+		if err := fn(t); err != nil {
 			return err
 		}
 		return t.refill()
