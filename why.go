@@ -227,7 +227,7 @@ func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 		Breaker: func(r decider.Register) events.Micros {
 			for _, b := range breakers {
 				only := b.Only == "" || b.Only == events.RegisterStream(r.Owner, r.Kind).String()
-				if only && slices.Contains(b.Kinds, r.Kind) {
+				if b.Node == t.e.node && only && slices.Contains(b.Kinds, r.Kind) { // each node has its own (O-16)
 					return events.MicrosOf(b.Until)
 				}
 			}

@@ -113,6 +113,25 @@ func TestWhyBehindABreaker(t *testing.T) {
 	w.broker.script = nil
 }
 
+// WHY-2, O-16: a breaker is that of its node. Another one claims whatever is due, and the death of a process that shares its
+// store is not seen, so its breakers stay on record as it left them.
+func TestWhyBehindABreakerOfAnotherNode(t *testing.T) {
+	config := func(seed byte) towline.Config {
+		return towline.Config{Syncs: []towline.Sync{single("north"), single("south")}, Entropy: seeded(seed)}
+	}
+	a := openWorkshop(t, options{shared: true, config: config(1), unverified: true})
+	a.broker.script = func(sent) transport.Receipt { return transport.Refused(errors.New("the broker is away")) }
+	p := a.plan(towline.RunSpec{Sync: "north"})
+	for range 10 {
+		a.pass()
+		a.advance(6 * time.Second)
+	}
+	a.requireWhy(p, decider.WaitBreakerOpen)
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: a.now, config: config(2)})
+	b.requireWhy(p, decider.WaitPublish)
+	a.broker.script = nil
+}
+
 // WHY-2, M-1: a message that waits for its time.
 func TestWhyAMessageWaits(t *testing.T) {
 	w := newWorkshop(t, single("north"))
