@@ -57,6 +57,8 @@ var secrets = []secret{
 	{regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^\s"'<>/]+@`), "${1}" + mask + "@"},
 	// Authorization: Bearer …, and bare bearer tokens
 	{regexp.MustCompile(`(?i)(\b(?:bearer|basic|token)\s+)[^\s"',;]{8,}`), "${1}" + mask},
+	// Authorization: with a scheme of any other name
+	{regexp.MustCompile(`(?i)(authorization\s*[:=]\s*)[a-z][a-z0-9-]*\s+[^\s"',;]{8,}`), "${1}" + mask},
 	// key=value, "key": "value", and the same inside a quoted text
 	{regexp.MustCompile(`(?i)((?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|authorization|credential|private[_-]?key|session|cookie)[a-z0-9_-]*\\?["']?\s*[:=]\s*)(?:\\"[^"\\]*(?:\\")?|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;&]+)`), "${1}" + mask},
 	// keys that are known by their form
