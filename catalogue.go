@@ -102,6 +102,16 @@ func (c catalogue) hasSource(source string) bool {
 	return false
 }
 
+// sources are those of all syncs, by name.
+func (c catalogue) sources() []string {
+	var all []string
+	for _, s := range c.syncs { // sorted below
+		all = append(all, s.Sources...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // recorded is what a node is configured for, by name, as NodeStarted keeps it.
 func (c catalogue) recorded() []events.Configured {
 	out := []events.Configured{} // not nil: it says so also when that is nothing

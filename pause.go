@@ -45,7 +45,7 @@ func (e *Engine) PauseSource(ctx context.Context, source string, by Actor) error
 		return err
 	}
 	if !e.syncs.hasSource(source) {
-		return noSource(source)
+		return e.noSource(source)
 	}
 	return e.pause(ctx, by, decider.PauseSource{Source: source, Actor: by.Name, Reason: by.Reason})
 }
@@ -63,15 +63,15 @@ func (e *Engine) ResumeSource(ctx context.Context, source string, by Actor) erro
 			return err
 		}
 		if !paused {
-			return noSource(source)
+			return e.noSource(source)
 		}
 	}
 	return e.resume(ctx, by, decider.ResumeSource{Source: source, Actor: by.Name, Reason: by.Reason},
 		func(l projections.Lane) bool { return l.Source == source })
 }
 
-func noSource(source string) error {
-	return &RequestError{Field: "source", Problem: fmt.Sprintf("no sync has a source %q", source), Kind: ErrNotFound}
+func (e *Engine) noSource(source string) error {
+	return &RequestError{Field: "source", Problem: fmt.Sprintf("no sync has a source %q", source), Fix: oneOf(e.syncs.sources()), Kind: ErrNotFound}
 }
 
 func (e *Engine) isPaused(ctx context.Context, source string) (paused bool, err error) {

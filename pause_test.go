@@ -131,8 +131,10 @@ func TestAPauseOfNoSource(t *testing.T) {
 	w.pauseEngine()
 	w.unchanged(func() {
 		for _, none := range []string{"moon", ""} {
-			require.ErrorIs(t, w.e.PauseSource(ctx, none, ada), towline.ErrNotFound)
-			require.ErrorIs(t, w.e.ResumeSource(ctx, none, ada), towline.ErrNotFound)
+			for _, err := range []error{w.e.PauseSource(ctx, none, ada), w.e.ResumeSource(ctx, none, ada)} {
+				require.ErrorIs(t, err, towline.ErrNotFound)
+				require.EqualError(t, err, fmt.Sprintf("source: no sync has a source %q; use one of north, south", none))
+			}
 		}
 	})
 }

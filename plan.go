@@ -199,7 +199,7 @@ func checkText(field, text string, most int) error {
 	case len(text) > most:
 		return invalid(field, fmt.Sprintf("%d bytes are too many", len(text)), fmt.Sprintf("use at most %d", most))
 	case !utf8.ValidString(text):
-		return invalid(field, "it is not valid UTF-8", "")
+		return invalid(field, "it is not valid UTF-8", "give text in UTF-8")
 	}
 	return nil
 }

@@ -84,7 +84,10 @@ func (t *Tx) retryFailed(spec RetrySpec) (Planned, error) {
 
 // retriedRun is the run that a request names, by itself or by a unit of it.
 func (t *Tx) retriedRun(spec RetrySpec) (decider.Run, error) {
-	if spec.Unit.IsZero() {
+	switch {
+	case spec.Unit.IsZero() && spec.Run.IsZero():
+		return decider.Run{}, invalid("run", "it is empty", "name a run that has ended, or a unit of one")
+	case spec.Unit.IsZero():
 		run, err := t.Run(spec.Run)
 		if err == nil && !run.Exists() {
 			err = unknown("run", spec.Run)

@@ -128,7 +128,7 @@ func TestARetryThatCannotBe(t *testing.T) {
 		spec  towline.RetrySpec
 	}{
 		"no run":                 {"run", towline.ErrNotFound, towline.RetrySpec{Run: events.RunID{1}}},
-		"nothing is named":       {"run", towline.ErrNotFound, towline.RetrySpec{}},
+		"nothing is named":       {"run", towline.ErrInvalid, towline.RetrySpec{}},
 		"no unit":                {"unit", towline.ErrNotFound, towline.RetrySpec{Unit: events.UnitID{1}}},
 		"a unit of another run":  {"unit", towline.ErrInvalid, towline.RetrySpec{Run: open.Run, Unit: units[3].Unit}},
 		"an open run":            {"run", towline.ErrConflict, towline.RetrySpec{Run: open.Run}},
