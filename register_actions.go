@@ -85,7 +85,7 @@ type owner struct {
 	register decider.Register
 	mode     events.DeliveryMode
 	targets  []string
-	over     bool // nothing is owed to it: its run has ended, or its message is settled
+	over     bool // nothing is owed to it: its run has ended, its effects are done, or its message is settled
 	held     bool // its effects are (REC-10)
 }
 
@@ -128,7 +128,10 @@ func (t *Tx) ownerOf(key RegisterKey) (o owner, err error) {
 		return o, err
 	}
 	o.mode, o.targets = run.Plan.Policy.PostSync, run.Plan.Policy.Targets
-	o.held = key.Kind == events.KindPostSync && run.Effects() == decider.EffectsHeld
-	o.over = key.Kind != events.KindPostSync && !run.Open()
+	o.over = !run.Open()
+	if key.Kind == events.KindPostSync { // it is owed behind the end of its run
+		effects := run.Effects()
+		o.held, o.over = effects == decider.EffectsHeld, effects == decider.EffectsDone
+	}
 	return o, nil
 }

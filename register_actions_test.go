@@ -314,3 +314,40 @@ func TestAnExactlyOncePostSyncIsParkedAndRedriven(t *testing.T) {
 	require.Len(t, w.posts, 2, "one for each target")
 	require.Contains(t, w.posts[0].id, ".post_sync.2.")
 }
+
+// O-15, O-18, O-21: an exactly_once post_sync whose effects are done waits for nobody: what is parked of it is not redriven,
+// and what is pending is not parked.
+func TestADonePostSyncIsNeitherParkedNorRedriven(t *testing.T) {
+	ctx := context.Background()
+	s := tracker()
+	s.PostSync.Mode = towline.ExactlyOnce
+	for _, parked := range []bool{true, false} {
+		w := newWorkshop(t, s)
+		w.broker.script = func(m sent) transport.Receipt {
+			if m.notice.Kind == events.KindPostSync {
+				return transport.Unknown(errors.New("no confirm")) // it arrived
+			}
+			return transport.Accepted("")
+		}
+		p := w.started(towline.RunSpec{Sync: "tracker", Datasets: []string{"words"}})
+		for _, u := range w.units(p.Run) {
+			w.complete(w.claim(u.Unit))
+		}
+		w.finalize(p.Run)
+		w.step()
+		key := w.pending(p.Run, events.KindPostSync).Key()
+		if parked {
+			require.NoError(t, w.e.Park(ctx, key, ada))
+			require.Equal(t, 1, w.held())
+		}
+		for _, target := range s.PostSync.Targets {
+			require.NoError(t, w.e.CompletePost(ctx, towline.Post{Run: p.Run, Mode: towline.ExactlyOnce, Target: target}, "done"))
+		}
+		require.Zero(t, w.held())
+		if parked {
+			w.requireConflict("register", func() error { return w.e.Redrive(ctx, key, ada) })
+		} else {
+			w.requireConflict("register", func() error { return w.e.Park(ctx, key, ada) })
+		}
+	}
+}

@@ -10,7 +10,7 @@ type ParkWakeup struct {
 	Kind   events.Kind
 	Mode   events.DeliveryMode // of post_sync
 	N      int                 // the number that the operator has seen pending, read in the same transaction
-	Over   bool                // the run has ended, or the message is settled: nothing is owed to it
+	Over   bool                // the run has ended, its effects are done, or the message is settled: nothing is owed to it
 	Reason string              // of the operator; bounded by the caller
 }
 

@@ -10,7 +10,7 @@ type RedriveWakeup struct {
 	Kind   events.Kind
 	Mode   events.DeliveryMode // of post_sync
 	At     events.Micros
-	Over   bool   // the run has ended, or the message is settled: nothing is owed to it
+	Over   bool   // the run has ended, its effects are done, or the message is settled: nothing is owed to it
 	Held   bool   // the effects of an exactly_once post_sync have failed too often (REC-10)
 	Reason string // of the operator; bounded by the caller; empty: none was given
 }
