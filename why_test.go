@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/internal/enginetest"
+	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -217,4 +218,34 @@ func TestAQuestionWritesNothing(t *testing.T) {
 	types := enginetest.Types(w.since(before))
 	require.Equal(t, []string{"ClockStepped", "OutboxArmed"}, types[:2])
 	require.NotZero(t, w.since(before)[0].Event.(events.ClockStepped).GraceUntil, "CLK-4: the lease that the step would have ended lives on")
+}
+
+// WHY-4, WHY-5: what waits behind a unit names the time of that unit, and shows its newest event. A reference unit that works
+// for longer than a lease renews it, and by the time that was named another event is shown.
+func TestWhyBehindALongReference(t *testing.T) {
+	s := single("north")
+	s.Datasets = []towline.Dataset{{Name: "people", Tier: towline.Reference}, {Name: "pages"}}
+	w := newWorkshop(t, s)
+	p := w.started(towline.RunSpec{Sync: "north"})
+	var lease towline.Lease
+	waiting := projections.SyncRunUnit{}
+	for _, u := range w.units(p.Run) {
+		if u.Tier == towline.Reference {
+			lease = w.claim(u.Unit)
+		} else if waiting.Unit.IsZero() {
+			waiting = u
+		}
+	}
+	first := w.why(waiting.Unit.String())
+	require.Equal(t, decider.WaitReference, first.Reason.Why)
+	for now := events.MicrosOf(w.now.Now()); now <= first.Reason.Next; now = events.MicrosOf(w.now.Now()) {
+		w.advance(20 * time.Second)
+		var err error
+		lease, err = w.e.Renew(context.Background(), lease)
+		require.NoError(t, err)
+	}
+	later := w.why(waiting.Unit.String())
+	require.Equal(t, first.Reason.Behind, later.Reason.Behind)
+	require.Greater(t, later.Evidence.Position, first.Evidence.Position)
+	require.Greater(t, later.Reason.Next, first.Reason.Next)
 }

@@ -37,7 +37,8 @@ type Reason struct {
 	// Since is when it began to wait for a worker; 0: not known, or no matter.
 	Since events.Micros `json:"since,omitzero"`
 	// Next is when the answer will have changed at the latest, while somebody reconciles: something has happened to it, or
-	// it waits for something else. 0: no time ends it.
+	// it waits for something else. Of one that waits Behind a unit it is that unit's: the wait itself may last through many of
+	// its leases. 0: no time ends it.
 	Next events.Micros `json:"next,omitzero"`
 	// On is what is paused, missing, cooling or full: see Wait.On.
 	On string `json:"on,omitzero"`

@@ -108,6 +108,9 @@ func (p *promises) look(ctx context.Context, w *sim.World, idle bool) error {
 		for _, s := range t.shows {
 			now.show += fmt.Sprintf("%d ", versions[s])
 		}
+		if b := why.Reason.Behind; !b.IsZero() { // the time is that of the unit which goes first
+			now.show += fmt.Sprintf("%d ", versions[events.UnitStream(b)])
+		}
 		if was, known := p.of[t.id]; known && was.same(now) {
 			if next := was.reason.Next; idle && next != 0 && next < w.Now() {
 				return fmt.Errorf("%s has waited for %s, which was to have changed by %s; at %s nothing has: %+v", t.what, was.reason.Why, next, w.Now(), was.reason)
