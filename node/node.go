@@ -134,7 +134,8 @@ func (n *Node) route(k events.Kind) transport.Publisher {
 func (n *Node) Engine() *towline.Engine { return n.engine }
 
 // DB opens the same file for the application's own tables, with our DSN: WAL, full sync, immediate. A transaction
-// longer than 5 s stalls the engine.
+// longer than 5 s stalls the engine. A table may not have the name of one of Towline's; give yours a prefix, for a later
+// release may have more of them.
 func (n *Node) DB() *sql.DB { return n.store.DB() }
 
 // Nudge says that a commit through DB has made something due; without it the next pass finds it.

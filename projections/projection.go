@@ -154,18 +154,38 @@ func readCheckpoints(tx store.Tx) (map[string]checkpoint, error) {
 
 func tablesExist(tx store.Tx, p Projection) bool {
 	for _, t := range p.Tables() {
-		n := 0
-		err := tx.Query(func(r store.Row) error { return r.Scan(&n) },
-			`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = $1`, t.Name)
-		if err != nil || n == 0 {
+		if there, err := exists(tx, "table", t.Name); err != nil || !there {
 			return false
 		}
 	}
 	return true
 }
 
+func exists(tx store.Tx, kind, name string) (bool, error) {
+	n := 0
+	err := tx.Query(func(r store.Row) error { return r.Scan(&n) },
+		`SELECT count(*) FROM sqlite_schema WHERE type = $1 AND name = $2 COLLATE NOCASE`, kind, name)
+	return n > 0, err
+}
+
+// checkOurs refuses a table that an application has made (D-20) under a name which a later release wants for a view: ours
+// have their readable view beside them.
+func checkOurs(tx store.Tx, t Table) error {
+	there, err := exists(tx, "table", t.Name)
+	if err != nil || !there {
+		return err
+	}
+	if ours, err := exists(tx, "view", readable(t.Name)); err != nil || ours {
+		return err
+	}
+	return fmt.Errorf("table %s was not made by Towline, which needs the name: rename it (with the release that was here before, or sqlite3)", t.Name)
+}
+
 func drop(tx store.Tx, p Projection) error {
 	for _, t := range p.Tables() {
+		if err := checkOurs(tx, t); err != nil {
+			return fmt.Errorf("drop projection %s: %w", p.Name(), err)
+		}
 		for _, q := range []string{`DROP VIEW IF EXISTS "` + readable(t.Name) + `"`, `DROP TABLE IF EXISTS "` + t.Name + `"`} {
 			if err := tx.Exec(q); err != nil {
 				return fmt.Errorf("drop projection %s: %w", p.Name(), err)

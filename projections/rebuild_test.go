@@ -157,6 +157,24 @@ func TestTheViewOfANewerReleaseStaysWhereItIs(t *testing.T) {
 	require.Equal(t, []map[string]any{{"position": int64(5)}}, h.plain(`SELECT position FROM projection WHERE name = 'of tomorrow'`))
 }
 
+// D-20, L-8: a table of an application that has the name of a view of a later release is not dropped for it.
+func TestATableOfAnApplicationIsNotTakenForAView(t *testing.T) {
+	for _, of := range []struct{ projection, table string }{{"messages", "messages"}, {"nodes", "breakers"}} {
+		h := told(t, 10, 20)
+		h.sql(`UPDATE projection SET revision = 0 WHERE name = '`+of.projection+`'`, `DROP VIEW `+of.table+`_view`, `DROP TABLE `+of.table,
+			`CREATE TABLE `+of.table+` (body TEXT)`, `INSERT INTO `+of.table+` VALUES ('mine')`)
+		if of.projection == of.table {
+			h.sql(`DELETE FROM projection WHERE name = '` + of.projection + `'`)
+		}
+		for _, begin := range []func(store.Tx) error{projections.Open, projections.Rebuild} {
+			require.ErrorContains(t, h.write(begin), "rename it", of.table)
+			require.Equal(t, []map[string]any{{"body": "mine"}}, h.plain(`SELECT body FROM `+of.table))
+		}
+		h.sql(`ALTER TABLE ` + of.table + ` RENAME TO mine`)
+		require.NoError(t, h.write(projections.Open))
+	}
+}
+
 // L-8: a projection that lags is brought to the head from its checkpoint, by what lies behind it alone; the others stay
 // as they are.
 func TestALaggingProjectionIsCaughtUp(t *testing.T) {
