@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -98,6 +99,9 @@ func TestAMessageThatCannotBeTakenIsRefused(t *testing.T) {
 			metadata["a"] = strings.Repeat("a", MaxMetadataBytes)
 		}},
 		{"available_at", func(_ *string, _ *[]byte, _ map[string]string, _ *string, at *Micros) { *at = -1 }},
+		{"available_at", func(_ *string, _ *[]byte, _ map[string]string, _ *string, at *Micros) { // milliseconds for seconds
+			*at = MicrosOf(time.Unix(1_790_000_000_000, 0))
+		}},
 	} {
 		topic, payload, metadata, key, at := good()
 		_, err := NewMessage(MessageID{}, topic, payload, metadata, key, at)
