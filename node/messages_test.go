@@ -311,6 +311,26 @@ func TestAnOldTableIsTakenOver(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
+// M-7, M-2: a row whose payload has changed since it was taken over is named, and counted as refused.
+func TestAChangedRowIsRefused(t *testing.T) {
+	n := open(t, node.Config{})
+	_, err := n.DB().Exec(`CREATE TABLE old (id TEXT, body TEXT); INSERT INTO old VALUES ('a', '1'), ('b', '2'), ('c', '3')`)
+	require.NoError(t, err)
+	table := node.OldTable{
+		Name: "old", ID: "id", Topic: "'t'", Payload: "body", State: "'new'", States: map[string]towline.OldState{"new": towline.OldPending},
+	}
+	got, err := n.Import(t.Context(), n.DB(), table, ada)
+	require.NoError(t, err)
+	require.Equal(t, towline.Imported{Pending: 3}, got)
+	_, err = n.DB().Exec(`UPDATE old SET body = '9' WHERE id = 'b'`)
+	require.NoError(t, err)
+	got, err = n.Import(t.Context(), n.DB(), table, ada)
+	require.ErrorIs(t, err, towline.ErrKeyReused)
+	require.ErrorContains(t, err, "row b: ")
+	require.Equal(t, towline.Imported{Known: 2, Refused: 1}, got)
+	require.NoError(t, n.Close())
+}
+
 // M-7: an old table of many pages is read to its end, once.
 func TestALongOldTableIsReadInPages(t *testing.T) {
 	n := open(t, node.Config{})
