@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,10 @@ const oldPage = 500
 func (t OldTable) rows(ctx context.Context, db *sql.DB) iter.Seq2[towline.OldMessage, error] {
 	return func(yield func(towline.OldMessage, error) bool) {
 		for after := int64(-1 << 63); ; {
-			page, err := t.page(ctx, db, after)
+			page, err := t.page(ctx, db, after, oldPage)
+			if err != nil && ctx.Err() == nil {
+				page, err = t.oneByOne(ctx, db, after, err)
+			}
 			if err != nil {
 				yield(towline.OldMessage{}, fmt.Errorf("read table %s: %w", t.Name, err))
 				return
@@ -75,16 +79,18 @@ type rawRow struct {
 	payload                                       []byte
 	attempts                                      sql.NullInt64
 	lastError                                     sql.NullString
+	err                                           error // why it cannot be read
 }
 
-func (t OldTable) page(ctx context.Context, db *sql.DB, after int64) (out []rawRow, err error) {
+// page reads so many rows behind one; none: it says whether the columns are there at all.
+func (t OldTable) page(ctx context.Context, db *sql.DB, after int64, limit int) (out []rawRow, err error) {
 	asText := func(expression string) string { return "CAST(" + orNull(expression) + " AS TEXT)" }
 	columns := []string{
 		"rowid", asText(t.ID), asText(t.Topic), "CAST(" + t.Payload + " AS BLOB)", asText(t.State), asText(t.Metadata), asText(t.AvailableAt),
 		asText(t.ClaimedAt), "CAST(" + orNull(t.Attempts) + " AS INTEGER)", asText(t.LastError),
 	}
-	query := `SELECT ` + strings.Join(columns, ", ") + ` FROM "` + strings.ReplaceAll(t.Name, `"`, `""`) + `" WHERE rowid > $1 ORDER BY rowid LIMIT $2`
-	rows, err := db.QueryContext(ctx, query, after, oldPage)
+	query := `SELECT ` + strings.Join(columns, ", ") + t.from() + ` WHERE rowid > $1 ORDER BY rowid LIMIT $2`
+	rows, err := db.QueryContext(ctx, query, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +106,41 @@ func (t OldTable) page(ctx context.Context, db *sql.DB, after int64) (out []rawR
 	return out, rows.Err()
 }
 
+func (t OldTable) from() string { return ` FROM "` + strings.ReplaceAll(t.Name, `"`, `""`) + `"` }
+
+// oneByOne reads the rows of a page of which one has failed, so that it is named and the others go on. What fails without
+// any row is no fault of one.
+func (t OldTable) oneByOne(ctx context.Context, db *sql.DB, after int64, cause error) (out []rawRow, err error) {
+	if _, err := t.page(ctx, db, after, 0); err != nil {
+		return nil, cause
+	}
+	for len(out) < oldPage {
+		var rowid sql.NullInt64
+		err := db.QueryRowContext(ctx, `SELECT min(rowid)`+t.from()+` WHERE rowid > $1`, after).Scan(&rowid)
+		if err != nil || !rowid.Valid {
+			return out, err
+		}
+		row, err := t.page(ctx, db, rowid.Int64-1, 1)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			row = []rawRow{{rowid: rowid.Int64, id: t.nameOf(ctx, db, rowid.Int64), err: err}}
+		}
+		out, after = append(out, row...), rowid.Int64
+	}
+	return out, nil
+}
+
+// nameOf is the id of a row that cannot be read, or its rowid.
+func (t OldTable) nameOf(ctx context.Context, db *sql.DB, rowid int64) (id sql.NullString) {
+	err := db.QueryRowContext(ctx, `SELECT CAST(`+t.ID+` AS TEXT)`+t.from()+` WHERE rowid = $1`, rowid).Scan(&id)
+	if err != nil || id.String == "" {
+		id = sql.NullString{String: fmt.Sprintf("rowid %d", rowid), Valid: true}
+	}
+	return id
+}
+
 func orNull(expression string) string {
 	if expression == "" {
 		return "NULL"
@@ -108,6 +149,9 @@ func orNull(expression string) string {
 }
 
 func (t OldTable) message(r rawRow) towline.OldMessage {
+	if r.err != nil {
+		return towline.OldMessage{ID: r.id.String, Err: r.err}
+	}
 	m := towline.OldMessage{
 		ID: r.id.String, Topic: r.topic.String, Payload: r.payload, Attempts: int(r.attempts.Int64), LastError: r.lastError.String,
 	}
@@ -130,12 +174,17 @@ func (t OldTable) message(r rawRow) towline.OldMessage {
 	return m
 }
 
+const maxSeconds = 253402300800 // the year 10000
+
 // oldTime reads a time; NULL and an empty text are the zero time.
 func oldTime(s sql.NullString) (time.Time, error) {
 	if s.String == "" {
 		return time.Time{}, nil
 	}
-	if seconds, err := strconv.ParseFloat(s.String, 64); err == nil {
+	if seconds, err := strconv.ParseFloat(s.String, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		if !(math.Abs(seconds) < maxSeconds) { // also what is not a number
+			return time.Time{}, fmt.Errorf("%.64q is no number of seconds since 1970 before the year 10000: divide it, if it counts smaller units", s.String)
+		}
 		return time.UnixMicro(int64(seconds * 1e6)).UTC(), nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", time.DateOnly} {

@@ -311,6 +311,39 @@ func TestAnOldTableIsTakenOver(t *testing.T) {
 	require.NoError(t, n.Close())
 }
 
+// M-7: a row that cannot be read is named, and the others go on, also those behind it: an expression fails at a row, and not
+// at the table. One that fails at every row is a mistake in the table's description, and is said once.
+func TestARowThatCannotBeReadLeavesTheOthers(t *testing.T) {
+	n := open(t, node.Config{})
+	_, err := n.DB().Exec(`
+		CREATE TABLE old (id TEXT, body TEXT, locked_at INTEGER);
+		INSERT INTO old VALUES ('a', '{"topic":"t"}', NULL), ('b', '{"topic":', NULL), ('c', '{"topic":"t"}', NULL),
+		  ('ms', '{"topic":"t"}', 1790000000000), ('inf', '{"topic":"t"}', 9e999)`)
+	require.NoError(t, err)
+	table := node.OldTable{
+		Name: "old", ID: "id", Topic: "body ->> '$.topic'", Payload: "body", State: "'new'", AvailableAt: "locked_at",
+		States: map[string]towline.OldState{"new": towline.OldPending},
+	}
+	for _, want := range []towline.Imported{{Pending: 2, Refused: 3}, {Known: 2, Refused: 3}} {
+		got, err := n.Import(t.Context(), n.DB(), table, ada)
+		require.ErrorContains(t, err, `row "b": `)
+		require.ErrorContains(t, err, "malformed JSON")
+		require.ErrorContains(t, err, `row "ms": "1790000000000" is no number of seconds`)
+		require.ErrorContains(t, err, `row "inf": `)
+		require.Equal(t, want, got)
+	}
+	table.ID = "body ->> '$.topic' || rowid"
+	_, err = n.Import(t.Context(), n.DB(), table, ada)
+	require.ErrorContains(t, err, `row "rowid 2": `)
+	table.ID = "ident"
+	got, err := n.Import(t.Context(), n.DB(), table, ada)
+	require.ErrorContains(t, err, "read table old: ")
+	require.ErrorContains(t, err, "no such column")
+	require.Equal(t, towline.Imported{}, got)
+	requireGood(t, n)
+	require.NoError(t, n.Close())
+}
+
 // M-7, M-2: a row whose payload has changed since it was taken over is named, and counted as refused.
 func TestAChangedRowIsRefused(t *testing.T) {
 	n := open(t, node.Config{})
