@@ -138,6 +138,9 @@ func newOldRow(name string, old OldMessage) (oldRow, error) {
 	if old.ID == "" {
 		return oldRow{}, invalid("id", "it is empty", "")
 	}
+	if old.ClaimedAt.Year() > 9999 { // as NewMessage has it: it would never be due, and no list could show it
+		return oldRow{}, invalid("claimed_at", "it lies behind the year 9999", "look at its unit")
+	}
 	m, err := events.NewMessage(events.MessageID{}, old.Topic, old.Payload, old.Metadata, name+"/"+old.ID, events.MicrosOf(old.AvailableAt))
 	if bad, ok := errors.AsType[*events.MessageError](err); ok {
 		return oldRow{}, &RequestError{Field: bad.Field, Problem: bad.Problem, Fix: bad.Fix, Kind: ErrInvalid}
@@ -181,7 +184,9 @@ func (t *Tx) importRow(r oldRow, n *Imported) error {
 		arm.State, arm.Available, arm.Token = decider.ImportInProgress, spread, t.NewToken()
 		n.Released++
 	case r.old.State == OldInProgress:
-		arm.Available = max(spread, events.MicrosOf(r.old.ClaimedAt.Add(t.e.knobs.ClaimTTL)))
+		if arm.Available = events.MicrosOf(r.old.ClaimedAt.Add(t.e.knobs.ClaimTTL)); arm.Available <= t.now {
+			arm.Available = spread
+		}
 		n.Pending++
 	default:
 		n.Pending++

@@ -312,7 +312,7 @@ func TestAnOldTableIsTakenOver(t *testing.T) {
 }
 
 // M-7: a row that cannot be read is named, and the others go on, also those behind it: an expression fails at a row, and not
-// at the table. One that fails at every row is a mistake in the table's description, and is said once.
+// at the table. A column that is not there is a mistake in the description of the table, and is said once.
 func TestARowThatCannotBeReadLeavesTheOthers(t *testing.T) {
 	n := open(t, node.Config{})
 	_, err := n.DB().Exec(`
