@@ -91,14 +91,19 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 	return gone, err
 }
 
-// origin is the incarnation that began the log.
+// origin is the first incarnation: it began the log, or only messages of an application lie before it.
 func (t *Tx) origin() (events.NodeID, error) {
 	first, err := t.tx.After(0, 1)
-	if err != nil || len(first) == 0 {
+	if err != nil {
 		return events.NodeID{}, err
 	}
-	id, _ := first[0].Stream.Node()
-	return id, nil
+	if len(first) == 1 {
+		if id, ok := first[0].Stream.Node(); ok {
+			return id, nil
+		}
+	}
+	id, _, err := t.View().FirstNode()
+	return id, err
 }
 
 // recoverLeases decides every lease that a gone incarnation held, in pages.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	watermill "github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline"
@@ -16,6 +17,7 @@ import (
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/sqlite"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -411,4 +413,32 @@ func TestAPowerCutKeepsWhatWasAnswered(t *testing.T) {
 		late.pass()
 	}
 	require.Empty(t, late.broker.take())
+}
+
+// HU-5, M-1: a store is known by its first incarnation, also if an application has committed a message before there was
+// one: two stores that were begun so are two, and each stays the same.
+func TestAStoreThatAnApplicationBegan(t *testing.T) {
+	known := map[string]bool{}
+	for n := range byte(2) {
+		path := filepath.Join(t.TempDir(), "towline.db")
+		file, err := sqlite.Open(t.Context(), path, sqlite.Options{Inline: true, Synchronous: "normal"})
+		require.NoError(t, err)
+		tx, err := file.DB().Begin()
+		require.NoError(t, err)
+		box := sqlite.OutboxAt(tx, func() events.Micros { return events.MicrosOf(start) })
+		require.NoError(t, box.Publish("topic", watermill.NewMessage(events.MessageID{1}.String(), []byte("1"))))
+		require.NoError(t, tx.Commit())
+		require.NoError(t, file.Close())
+
+		w := openWorkshop(t, options{path: path, config: towline.Config{Entropy: seeded(n + 1)}})
+		first := w.e.Node().String()
+		for range 2 {
+			p := w.started(towline.RunSpec{Sync: "reports"})
+			l := w.claim(w.unit(p.Run, 1).Unit)
+			require.Equal(t, first, l.Store)
+			w.crash()
+		}
+		known[first] = true
+	}
+	require.Len(t, known, 2)
 }

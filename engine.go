@@ -60,7 +60,7 @@ type Engine struct {
 	logger  *slog.Logger
 	node    events.NodeID
 	up      bool          // its NodeStarted is on disk
-	origin  events.NodeID // that began the log: the identity of the store, which copies share
+	origin  events.NodeID // the first in the log: the identity of the store, which copies share
 	version string
 	limit   int
 	doubt   clockDoubt // of the wall clock, since the start (CLK-7)

@@ -26,7 +26,7 @@ const Topic = "events"
 // UUID of the message), and else fit for its extensions: lower-case letters only. A field that the event has not is
 // missing.
 const (
-	Source   = "source"   // /towline/<store>: the incarnation that began the log, which copies of a store share
+	Source   = "source"   // /towline/<store>: the first incarnation in the log, which copies of a store share; missing: there was none yet
 	Type     = "type"     // name of the event: RunFinalized
 	Subject  = "subject"  // stream: run/<ulid>, unit/<ulid>, outbox/<run>/<kind>, …
 	Time     = "time"     // UTC, with microseconds

@@ -178,6 +178,10 @@ func questions(a asked) (out []question) {
 	add("HeldRegisters", nil, func(v projections.View) (any, error) { return v.HeldRegisters(50) })
 	add("OpenRegisters", nil, func(v projections.View) (any, error) { return v.OpenRegisters(50) })
 	add("Watermarks", nil, func(v projections.View) (any, error) { return v.Watermarks() })
+	add("FirstNode", nil, func(v projections.View) (any, error) {
+		id, found, err := v.FirstNode()
+		return several(err, id, found)
+	})
 	add("Nodes", nil, func(v projections.View) (any, error) { return v.Nodes(50) })
 	add("AliveNodes", nil, func(v projections.View) (any, error) { return v.AliveNodes() })
 	add("ExpiredLeases", nil, func(v projections.View) (any, error) { return v.ExpiredLeases(a.to, projections.LeaseCursor{}, 50) })

@@ -212,6 +212,19 @@ func (v View) AliveNodes() ([]Node, error) {
 		WHERE gone = 0 ORDER BY incarnation`)
 }
 
+// FirstNode is the first incarnation in the log, by which a store is known (HU-5); false: there was none yet. It reads the
+// row of every start.
+func (v View) FirstNode() (id events.NodeID, found bool, err error) {
+	err = v.tx.Query(func(r store.Row) error {
+		found = true
+		return scanID(r, &id)
+	}, `SELECT incarnation FROM nodes ORDER BY position LIMIT 1`)
+	if err != nil {
+		return id, false, fmt.Errorf("read the first incarnation: %w", err)
+	}
+	return id, found, nil
+}
+
 func (v View) nodes(query string, args ...any) ([]Node, error) {
 	var out []Node
 	err := v.tx.Query(func(r store.Row) error {

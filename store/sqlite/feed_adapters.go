@@ -58,7 +58,7 @@ func (f feedSchema) UnmarshalMessage(params wsql.UnmarshalMessageParams) (wsql.R
 	if err := params.Row.Scan(&e); err != nil {
 		return wsql.Row{}, err
 	}
-	m, err := feed.Message(f.names.id(e.Position), f.names.source, e)
+	m, err := feed.Message(f.names.id(e.Position), f.names.source(e.Position), e)
 	if err != nil {
 		return wsql.Row{}, err
 	}

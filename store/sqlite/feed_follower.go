@@ -24,7 +24,7 @@ type follower struct {
 	options feed.Options
 	ctx     context.Context // of the subscription
 	await   func()          // for its end
-	names   *feedNames      // nil: the log was empty until now
+	names   *feedNames      // nil, or without a store: no incarnation was there until now
 
 	lock     *lock           // nil: another consumer has the group
 	place    events.Position // all up to it is acknowledged, or was passed by
@@ -91,7 +91,7 @@ func (f *follower) look(ctx context.Context) (bool, error) {
 	if head <= f.place {
 		return false, f.bookPassedBy(ctx)
 	}
-	if f.names == nil {
+	if f.names == nil || f.names.store == "" {
 		if f.names, err = f.store.feedNames(ctx); err != nil {
 			return false, err
 		}

@@ -12,11 +12,13 @@ import (
 //
 //	<store>.<position>, and <store>.<position>.e<epoch> behind a restore
 //
+// The store is known by its first incarnation. What an application has written before that has the position alone.
+//
 // A restored store uses positions again that were used in its earlier life, for other events: a consumer that knows the
 // ids of that life must not take the new events for doubles (as K-3 has it for messages).
 type feedNames struct {
-	source   string
-	store    string // the incarnation that began the log
+	store    string          // the first incarnation; empty: there was none yet
+	since    events.Position // it is in the log
 	restores []restore
 }
 
@@ -33,19 +35,30 @@ const selectRestores = `
 	WHERE stream >= $1 AND stream < $2 AND type = $3
 	ORDER BY position`
 
+// selectFirstNode goes the same way.
+const selectFirstNode = `
+	SELECT ` + columns + `
+	FROM events
+	WHERE stream >= $1 AND stream < $2 AND type = $3
+	ORDER BY position
+	LIMIT 1`
+
 // feedNames is asked when a consumer begins to read. No store is restored while it is open.
 func (s *Store) feedNames(ctx context.Context) (*feedNames, error) {
 	n := &feedNames{}
 	err := s.Read(ctx, func(r store.Reader) error {
+		nodes := []byte{byte(events.FamilyNode)}
+		beyond := []byte{byte(events.FamilyNode) + 1}
 		first, err := r.After(0, 1)
+		if err == nil && len(first) == 1 && first[0].Stream.Family() != events.FamilyNode {
+			first, err = querier(r.Query).read(&s.nodes, 1, selectFirstNode, nodes, beyond, int(events.TypeNodeStarted))
+		}
 		if err != nil || len(first) == 0 {
 			return err
 		}
 		if id, ok := first[0].Stream.Node(); ok {
-			n.store, n.source = id.String(), "/towline/"+id.String()
+			n.store, n.since = id.String(), first[0].Position
 		}
-		nodes := []byte{byte(events.FamilyNode)}
-		beyond := []byte{byte(events.FamilyNode) + 1}
 		found, err := querier(r.Query).read(&s.nodes, 0, selectRestores, nodes, beyond, int(events.TypeStoreRestored))
 		for _, e := range found {
 			n.restores = append(n.restores, restore{e.Position, e.Event.(events.StoreRestored).Epoch})
@@ -55,9 +68,17 @@ func (s *Store) feedNames(ctx context.Context) (*feedNames, error) {
 	return n, doing(err, "read the name of the store")
 }
 
+// source is that of an event; empty: it lies before the store had a name.
+func (n feedNames) source(p events.Position) string {
+	if n.store == "" || p < n.since {
+		return ""
+	}
+	return "/towline/" + n.store
+}
+
 func (n feedNames) id(p events.Position) string {
 	id := p.String()
-	if n.store != "" {
+	if n.store != "" && p >= n.since {
 		id = n.store + "." + id
 	}
 	for i := len(n.restores) - 1; i >= 0; i-- {

@@ -469,6 +469,39 @@ func TestIdsBehindARestore(t *testing.T) {
 	require.Equal(t, []string{".1", ".2", ".3", ".4.e2", ".5.e2"}, ids)
 }
 
+// WMILL-2, HU-5: an application may have written before the first incarnation, which gives the store its name. Ids from
+// there on have it, also for a consumer that was there before; those in front of it have none, at whatever delivery.
+func TestIdsOfAStoreThatAnApplicationBegan(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	require.NoError(t, publish(t, s, "topic", newMessage("1")))
+	early := subscribe(t, s, "early", feed.Options{Poll: quick})
+	require.Equal(t, []int{1}, early.take(1))
+	node := events.NodeID{15: 7}
+	require.NoError(t, s.Write(context.Background(), appendTo(events.NodeStream(node), 0, events.NodeStarted{})))
+	grow(t, s, 1)
+	late := subscribe(t, s, "late", feed.Options{})
+	for want, c := range map[string]*subscription{"early": early, "late": late} {
+		var ids, sources []string
+		for p := 1; p <= 3; p++ {
+			if c == early && p == 1 {
+				continue
+			}
+			m := c.next()
+			ids, sources = append(ids, m.UUID), append(sources, m.Metadata.Get(feed.Source))
+			m.Ack()
+		}
+		named := []string{node.String() + ".2", node.String() + ".3"}
+		source := "/towline/" + node.String()
+		if want == "late" {
+			require.Equal(t, append([]string{"1"}, named...), ids)
+			require.Equal(t, []string{"", source, source}, sources)
+			continue
+		}
+		require.Equal(t, named, ids)
+		require.Equal(t, []string{source, source}, sources)
+	}
+}
+
 // WMILL-2: what cannot be is refused before anything is delivered, and the log is not written by publishing to it.
 func TestFeedsThatAreRefused(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
@@ -511,6 +544,7 @@ func TestPlansOfTheFeed(t *testing.T) {
 		selectFeed(nil):                              "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		selectFeed([]events.Type{1, 2}):              "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		strings.ReplaceAll(selectRestores, "\t", ""): "SEARCH events USING INDEX sqlite_autoindex_events_1 (stream>? AND stream<?)",
+		selectFirstNode:                              "SEARCH events USING INDEX sqlite_autoindex_events_1 (stream>? AND stream<?)",
 		selectGroup:                                  "SEARCH feed_groups USING INDEX sqlite_autoindex_feed_groups_1 (name=?)",
 	} {
 		rows, err := s.DB().Query("EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "$"))...)
