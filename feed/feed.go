@@ -55,7 +55,8 @@ type Options struct {
 	// Resend is the wait before a refused message is delivered again, and nothing behind it is delivered first. Zero: 1 s.
 	Resend time.Duration
 	// Poll is how soon an event of another process is seen, and how soon a consumer that waits for its group takes it over.
-	// An event of this process is seen at once. Zero: 1 s.
+	// An event that the engine of this process appends is seen at once; one that an application's own transaction has appended
+	// is, too, behind a Nudge. Zero: 1 s.
 	Poll time.Duration
 	// Logger hears of faults of the store, and of a group that has another consumer. nil: slog.Default().
 	Logger *slog.Logger
