@@ -71,7 +71,7 @@ var layers = map[string]layer{
 
 			"feed.go":            {message, watermillRoot, watermillSQL},
 			"feed_adapters.go":   {watermillSQL},
-			"feed_follower.go":   {watermillRoot, watermillSQL},
+			"feed_follower.go":   {message, watermillRoot, watermillSQL},
 			"feed_statements.go": {watermillSQL},
 		},
 	},
