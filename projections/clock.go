@@ -50,14 +50,14 @@ func applyStep(tx Writer, env events.Envelope, e events.ClockStepped) error {
 }
 
 // graceLeases writes what a step of the wall clock leaves to the attempts whose lease it would have ended (CLK-4): once
-// per attempt. A lease whose incarnation is gone is none, whatever stands here.
-func graceLeases(tx Writer, e events.ClockStepped) error {
+// per attempt. A lease whose incarnation is gone is none, whatever stands here. only narrows it to some units.
+func graceLeases(tx Writer, e events.ClockStepped, only string, args ...any) error {
 	if e.GraceUntil == 0 {
 		return nil
 	}
 	return tx.Exec(`UPDATE units SET grace_until = $1, lease_expires_at = max(lease_expires_at, $1), lease_ends_at = max(lease_ends_at + $2, $1)
-		WHERE status = 'running' AND lease_expires_at > $3 AND grace_until IS NULL`,
-		int64(e.GraceUntil), int64(stepLength(e)), int64(e.Before))
+		WHERE status = 'running' AND lease_expires_at > $3 AND grace_until IS NULL`+only,
+		append([]any{int64(e.GraceUntil), int64(stepLength(e)), int64(e.Before)}, args...)...)
 }
 
 // stepLength is how far a clock was set forward: by so much the lifetime of an attempt ends later (CLK-4).

@@ -25,9 +25,10 @@ type Log interface {
 //
 // What a query folds (AS-2):
 //   - Head, Stream, After, StreamsOf and PositionAt nothing: they read the log;
-//   - Unit the stream of the unit, Job that of the job and what Run needs, Run that of the run and, while it is open, those
-//     of its units, which it counts; Units and Brought those of the units, RegistersOf those of the registers: some ten
-//     events a stream, whatever the length of the log;
+//   - Unit the stream of the unit, and for a running attempt the log behind its claim, where the clock may have stepped;
+//     Job the stream of the job and what Run needs, Run that of the run and, while it is open, those of its units, which it
+//     counts; Units and Brought those of the units, RegistersOf those of the registers: some ten events a stream, whatever
+//     the length of the log;
 //   - every other query the log from its beginning. It is kept: the next query of any kind costs nothing more.
 //
 // Nothing is written to the log's own store, no snapshot of it is held longer than it takes to read a page (DUR-4), and
@@ -288,6 +289,9 @@ func (p *Past) foldStreams(ctx context.Context, x extent) error {
 	groups = slices.DeleteFunc(groups, func(g []events.StreamID) bool { return p.folded[g[0]] })
 	for some := range slices.Chunk(groups, streamsPerRead) {
 		steps, err := p.readSteps(ctx, some)
+		if err == nil {
+			steps, err = p.withClockSteps(ctx, steps)
+		}
 		if err != nil {
 			return err
 		}
@@ -318,7 +322,7 @@ func (p *Past) readSteps(ctx context.Context, groups [][]events.StreamID) (steps
 				state := decider.Zero(id)
 				for _, env := range history {
 					after := decider.Evolve(state, env)
-					steps = append(steps, step{env, state, after})
+					steps = append(steps, step{env: env, before: state, after: after})
 					state = after
 				}
 			}

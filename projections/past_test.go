@@ -565,3 +565,50 @@ func TestPositionAt(t *testing.T) {
 		return err
 	}))
 }
+
+// AS-2, CLK-4: the grace of a clock step is in the stream of a node, and the unit that it covers shows it in a past, too.
+func TestAPastUnitShowsTheGraceOfItsClock(t *testing.T) {
+	var h *history
+	running := func(seen func(projections.SyncRunUnit)) {
+		h.view(func(v projections.View) {
+			for _, id := range h.asked().units {
+				if u, _, err := v.Unit(id); err == nil && u.Status == events.UnitIsRunning && u.LeaseExpiresAt.After(h.now) {
+					seen(u)
+				}
+			}
+		})
+	}
+	h = toldUntil(t, 25, func(now *history) (seen bool) {
+		h = now
+		running(func(projections.SyncRunUnit) { seen = true })
+		return seen
+	})
+	h.now = h.now.AddDate(0, 0, 14) // no lease outlives that by itself
+	_, err := h.e.Submit(context.Background(), towline.Message{Topic: "t", Payload: []byte("{}")})
+	require.NoError(t, err)
+	graced := events.UnitID{}
+	running(func(u projections.SyncRunUnit) { graced = u.Unit })
+	require.NotZero(t, graced)
+	past := newPast(t, h.file, h.asked().head)
+	h.view(func(v projections.View) {
+		want, _, err := v.Unit(graced)
+		require.NoError(t, err)
+		for _, got := range asUnits(t, past, graced, want.Run, want.Ordinal) {
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+// asUnits is what a past says of a unit, asked for alone and in the list of its run.
+func asUnits(t *testing.T, past *projections.Past, id events.UnitID, run events.RunID, ordinal int) (units []projections.SyncRunUnit) {
+	t.Helper()
+	require.NoError(t, past.View(context.Background(), func(v projections.View) error {
+		alone, _, err := v.Unit(id)
+		require.NoError(t, err)
+		listed, err := v.Units(run, ordinal-1, 1) // behind that ordinal
+		units = append(listed, alone)
+		return err
+	}))
+	require.Len(t, units, 2)
+	return units
+}

@@ -92,7 +92,7 @@ func (units) Apply(tx Writer, env events.Envelope, _, after decider.State) error
 		return applyUnit(tx, env, u)
 	}
 	if e, ok := env.Event.(events.ClockStepped); ok {
-		return graceLeases(tx, e)
+		return graceLeases(tx, e, ``)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (s *Scratch) steps(page []events.Envelope) ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, step{env, before, after})
+		out = append(out, step{env: env, before: before, after: after})
 	}
 	return out, nil
 }
@@ -62,9 +62,13 @@ func (s *Scratch) apply(ctx context.Context, steps []step) error {
 type step struct {
 	env           events.Envelope
 	before, after decider.State
+	graced        events.UnitID // not zero: a step of the clock, for the attempt of this unit alone
 }
 
 func (s step) apply(tx Writer) error {
+	if e, ok := s.env.Event.(events.ClockStepped); ok && s.graced != (events.UnitID{}) {
+		return graceLeases(tx, e, ` AND unit_id = $4`, blob(s.graced))
+	}
 	for _, p := range All() {
 		if err := p.Apply(tx, s.env, s.before, s.after); err != nil {
 			return fmt.Errorf("apply position %d to %s: %w", s.env.Position, p.Name(), err)
