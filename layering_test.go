@@ -137,7 +137,7 @@ var layers = map[string]layer{
 	},
 	"handlers": {
 		why:  "a shell around the engine, the provider and its sink; it may not know the relay, nor a driver",
-		uses: []string{".", "events", "decider", "provider", "sink", "transport", "internal/subprocess"}, third: []string{message},
+		uses: []string{".", "events", "decider", "projections", "provider", "sink", "transport", "internal/subprocess"}, third: []string{message},
 	},
 	"node": {
 		why: "one process: it ties the parts together and holds no rule. Brokers come to it as publishers",

@@ -193,6 +193,7 @@ func (s *shop) verify() {
 type faulty struct {
 	store.Store
 	gone   atomic.Bool
+	freeze atomic.Int64 // how long the next write takes to begin
 	writes atomic.Int64
 }
 
@@ -201,6 +202,9 @@ var errAway = fmt.Errorf("disk full: %w", store.ErrUnavailable)
 func (f *faulty) Write(ctx context.Context, fn func(store.Tx) error) error {
 	if f.gone.Load() {
 		return errAway
+	}
+	if most := f.freeze.Swap(0); most > 0 {
+		<-time.After(time.Duration(most))
 	}
 	f.writes.Add(1)
 	return f.Store.Write(ctx, fn)

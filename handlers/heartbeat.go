@@ -52,6 +52,9 @@ func newHeartbeat(e *towline.Engine) *heartbeat {
 func (b *heartbeat) hold(ctx context.Context, l towline.Lease, asked time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	since := time.Since(asked)
+	if since >= l.ExpiresIn { // first, for the lifetime may be over by the same clock, and that would be its own fault
+		cancel(errLeaseEnded)
+	}
 	lifetime := time.AfterFunc(l.Lifetime-l.RenewEvery-since, func() { cancel(errLifetime) })
 	h := &held{lease: l, every: l.RenewEvery, cancel: cancel}
 	h.ends = time.AfterFunc(l.ExpiresIn-since, func() { cancel(errLeaseEnded) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 	"github.com/towline-dev/towline/transport"
@@ -109,8 +110,9 @@ func commit(ctx context.Context, w sink.Writer) error {
 
 // failed says how an attempt that brought an error ends. What our own stop ended is handed back, if its sink would
 // refuse a late write and has taken nothing of this attempt, or if the provider says that it stopped cleanly (U-16);
-// else it is left to recovery, which alone knows whether the unit may be tried again (N-6). What an operator has cancelled
-// offers nothing: it was told in time, and a result that nobody asks for need not be refused.
+// else it is left to recovery, which alone knows whether the unit may be tried again (N-6). So is what our own clock ended
+// while the log still has its lease (HU-4). What an operator has cancelled offers nothing: it was told in time, and a result
+// that nobody asks for need not be refused.
 func (h *Handlers) failed(ctx context.Context, l towline.Lease, opener sink.Opener, w sink.Writer, err error) towline.Settle {
 	cause := context.Cause(ctx)
 	stopping := errors.Is(cause, provider.ErrStopping)
@@ -127,12 +129,23 @@ func (h *Handlers) failed(ctx context.Context, l towline.Lease, opener sink.Open
 		return towline.HandedBack{Reason: "the provider stopped cleanly"}
 	case stopping && untouched && fenced(opener):
 		return towline.HandedBack{Reason: "the process was stopped"}
-	case stopping:
+	case stopping, errors.Is(cause, errLeaseEnded) && h.stillLive(ctx, l):
 		h.logger.Info("stopped in the middle, left to recovery", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt)
 		return nil
 	}
 	after, account := provider.LimitOf(err)
 	return towline.Failed{Category: provider.CategoryOf(err), Text: err.Error(), After: after, Account: account}
+}
+
+// stillLive reports that the log has a lease that has ended here, because what was asked for of it took so long: a process
+// that was frozen in a claim counts the frozen time, and the log does not. If the log cannot be read the settle finds out.
+func (h *Handlers) stillLive(ctx context.Context, l towline.Lease) (live bool) {
+	err := h.e.View(context.WithoutCancel(ctx), func(v projections.View) error {
+		u, _, err := v.Unit(l.Unit.Unit)
+		live = u.Attempt == l.Unit.Attempt && u.LeaseExpiresAt.After(h.e.Now().Time())
+		return err
+	})
+	return live && err == nil
 }
 
 func fenced(o sink.Opener) bool {

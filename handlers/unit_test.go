@@ -459,6 +459,27 @@ func TestALeaseThatCannotBeRenewedEndsHere(t *testing.T) {
 	})
 }
 
+// HU-4, RW-3: a process that is frozen in its claim, for longer than the lease, stops the provider; the log still has the
+// lease. That is no failure of the unit: it is left to the expiry, and tried again as its policy says of a lost worker.
+func TestAClaimThatTookLongerThanItsLeaseIsNoFailure(t *testing.T) {
+	for _, frozen := range []time.Duration{2 * time.Minute, 3 * time.Hour} { // longer than a lease; than a lifetime
+		retries := func(syncs []towline.Sync) { syncs[0].Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second} }
+		run(t, options{syncs: retries}, func(t *testing.T, s *shop) {
+			id, messages := s.dispatched(1)
+			s.store.freeze.Store(int64(frozen))
+			done := s.begin(messages[0])
+			wait(frozen)
+			require.NoError(t, <-done)
+			require.Equal(t, events.UnitIsRunning, s.unit(id).Status)
+			require.Empty(t, s.provider.called())
+			wait(time.Minute)
+			_, err := s.e.ExpireLeases(t.Context(), s.expired())
+			require.NoError(t, err)
+			require.Equal(t, events.UnitIsRetrying, s.unit(id).Status)
+		})
+	}
+}
+
 // CFG-2, HU-4: the lease of a run is that of its plan, also for the local clock, whatever the configuration says now.
 func TestTheLocalEndOfALeaseIsThatOfItsRun(t *testing.T) {
 	run(t, options{knobs: towline.Knobs{Lease: 9 * time.Second}}, func(t *testing.T, s *shop) {
