@@ -152,6 +152,8 @@ func TestAPastTime(t *testing.T) {
 		start.Add(time.Hour):        planned,
 		start.Add(90 * time.Minute): planned,
 		start.AddDate(1, 0, 0):      w.head(),
+		time.Unix(1<<60, 0):         w.head(), // further than a number of microseconds can say
+		time.Unix(-1<<60, 0):        0,
 	} {
 		p, err := w.e.PositionAt(context.Background(), at)
 		require.NoError(t, err)

@@ -138,8 +138,8 @@ func newOldRow(name string, old OldMessage) (oldRow, error) {
 	if old.ID == "" {
 		return oldRow{}, invalid("id", "it is empty", "")
 	}
-	if old.ClaimedAt.Year() > 9999 { // as NewMessage has it: it would never be due, and no list could show it
-		return oldRow{}, invalid("claimed_at", "it lies behind the year 9999", "look at its unit")
+	if at := events.MicrosOf(old.ClaimedAt); at > 0 && !at.Sayable() { // its claim would end when nobody waits any more
+		return oldRow{}, invalid("claimed_at", "it is out of range", "give a time up to 9999")
 	}
 	m, err := events.NewMessage(events.MessageID{}, old.Topic, old.Payload, old.Metadata, name+"/"+old.ID, events.MicrosOf(old.AvailableAt))
 	if bad, ok := errors.AsType[*events.MessageError](err); ok {

@@ -19,7 +19,7 @@ type Message struct {
 	Payload     []byte            // delivered byte for byte; at most 256 KiB
 	Metadata    map[string]string // delivered as it is; at most 16 KiB; names with the prefix "towline-" are refused
 	Key         string            // the producer's own, its scope is the topic; it makes submitting idempotent; empty: none
-	AvailableAt time.Time         // not published before; zero: at once
+	AvailableAt time.Time         // not published before; at most the year 9999; zero: at once
 }
 
 // Submitted is an accepted message.

@@ -28,12 +28,26 @@ type Micros int64
 // Span is a length of time in microseconds.
 type Span int64
 
-// MicrosOf cuts t to whole microseconds. A zero t is zero.
+// MicrosOf cuts t to whole microseconds. A zero t is zero, and one that lies further away than microseconds can say is the
+// end of time on its side, like a time that means "for ever".
 func MicrosOf(t time.Time) Micros {
-	if t.IsZero() {
+	const farthest = math.MaxInt64 / 1_000_000
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Unix() >= farthest:
+		return math.MaxInt64
+	case t.Unix() <= -farthest:
+		return math.MinInt64
 	}
 	return Micros(t.UnixMicro())
+}
+
+// Sayable reports a time from 1970 to the end of 9999. One behind that has no form in RFC 3339, in JSON, or in the functions of
+// SQLite, and mostly was milliseconds where seconds were asked for.
+func (m Micros) Sayable() bool {
+	const year10000 = 253_402_300_800_000_000
+	return 0 <= m && m < year10000
 }
 
 // Time is m as UTC; the zero Micros is the zero time.

@@ -48,6 +48,16 @@ func TestTimesAreWholeMicrosecondsUtc(t *testing.T) {
 	require.Equal(t, time.UTC, m.Time().Location())
 }
 
+// CLK-5, AS-3: a time that microseconds cannot say does not wrap to the other side of now.
+func TestATimeFarAwayIsTheEndOfTime(t *testing.T) {
+	require.Equal(t, Micros(math.MaxInt64), MicrosOf(time.Unix(math.MaxInt64/2, 0)))
+	require.Equal(t, Micros(math.MinInt64), MicrosOf(time.Unix(math.MinInt64/2, 0)))
+	last := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	require.True(t, MicrosOf(last).Sayable())
+	require.False(t, MicrosOf(last.Add(time.Microsecond)).Sayable())
+	require.False(t, Micros(-1).Sayable())
+}
+
 // CLK-5: lengths keep the unit of times.
 func TestSpansAreMicroseconds(t *testing.T) {
 	m := clock(8, 0, 0)

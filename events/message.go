@@ -171,11 +171,8 @@ func NewMessage(id MessageID, topic string, payload []byte, metadata map[string]
 	if !utf8.ValidString(key) {
 		return m, &MessageError{"key", "it is not valid UTF-8", ""}
 	}
-	switch {
-	case at < 0:
-		return m, &MessageError{"available_at", "it lies before 1970", ""}
-	case at.Time().Year() > 9999: // JSON has no such time, so no list that holds it could be shown
-		return m, &MessageError{"available_at", "it lies behind the year 9999", "look at its unit"}
+	if !at.Sayable() {
+		return m, &MessageError{"available_at", "it is out of range", "give a time from 1970 to 9999"}
 	}
 	if err := checkMetadata(metadata); err != nil {
 		return m, err

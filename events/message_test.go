@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -99,8 +100,11 @@ func TestAMessageThatCannotBeTakenIsRefused(t *testing.T) {
 			metadata["a"] = strings.Repeat("a", MaxMetadataBytes)
 		}},
 		{"available_at", func(_ *string, _ *[]byte, _ map[string]string, _ *string, at *Micros) { *at = -1 }},
-		{"available_at", func(_ *string, _ *[]byte, _ map[string]string, _ *string, at *Micros) { // milliseconds for seconds
-			*at = MicrosOf(time.Unix(1_790_000_000_000, 0))
+		{"available_at", func(_ *string, _ *[]byte, _ map[string]string, _ *string, at *Micros) {
+			*at = MicrosOf(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)) // no view could show it
+		}},
+		{"available_at", func(_ *string, _ *[]byte, _ map[string]string, _ *string, at *Micros) {
+			*at = MicrosOf(time.Unix(math.MinInt64/2, 0))
 		}},
 	} {
 		topic, payload, metadata, key, at := good()
