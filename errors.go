@@ -31,7 +31,7 @@ var (
 	ErrTooEarly = decider.ErrTooEarly
 	// ErrUnavailable: the store cannot write now. Nothing was accepted; the same call may succeed later.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrMoved: the store's file was deleted, moved or replaced under the process. Nothing is accepted any more; stop, put
+	// ErrMoved: the store's file, its WAL or its lock was deleted, moved or replaced under the process. Nothing is accepted any more; stop, put
 	// it back, and start again.
 	ErrMoved = store.ErrMoved
 	// ErrNoMessage: there is no application message of that id, or none that a relay has taken.

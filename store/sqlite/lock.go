@@ -145,4 +145,7 @@ func links(info os.FileInfo) uint64 {
 	return 1
 }
 
+// info knows the file again.
+func (l *lock) info() (os.FileInfo, error) { return l.f.Stat() }
+
 func (l *lock) release() error { return l.f.Close() }

@@ -11,10 +11,11 @@ import (
 
 type lock struct{}
 
-func (*lock) release() error     { return nil }
-func (*lock) try() (bool, error) { return false, errNoLocks() }
-func (*lock) wait() error        { return errNoLocks() }
-func (*lock) unlock() error      { return errNoLocks() }
+func (*lock) release() error             { return nil }
+func (*lock) info() (os.FileInfo, error) { return nil, errNoLocks() }
+func (*lock) try() (bool, error)         { return false, errNoLocks() }
+func (*lock) wait() error                { return errNoLocks() }
+func (*lock) unlock() error              { return errNoLocks() }
 
 // A store without its lock is refused (DUR-3), so there is none where there is no flock.
 func lockForLife(string, bool) (*lock, error) { return nil, errNoLocks() }

@@ -16,6 +16,7 @@ type place struct {
 	wal  bool        // it has one
 	db   os.FileInfo // of the first connection
 	log  os.FileInfo // the WAL; a new connection may have made a new one
+	lock os.FileInfo // <path>-lock: a process that finds another one there does not know of this one
 	seen bool        // the files of this connection
 	gone error       // for good: what was acknowledged before may be missing in what would be found now
 }
@@ -51,9 +52,11 @@ func (p *place) check() error {
 		return err
 	}
 	if p.wal {
-		return p.same(p.path+"-wal", p.log)
+		if err := p.same(p.path+"-wal", p.log); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.same(p.path+"-lock", p.lock)
 }
 
 func (p *place) same(name string, was os.FileInfo) error {

@@ -21,14 +21,17 @@ func appendOne(s *sqlite.Store, id events.RunID) error {
 	})
 }
 
-// L-1, DUR-1: nothing is acknowledged any more once the file, or its WAL, has gone from its place: it would be gone with
-// the process.
+// L-1, DUR-1, N-2: nothing is acknowledged any more once the file, its WAL or its lock has gone from its place: it would be
+// gone with the process, or stand beside what another one writes.
 func TestAFileThatIsTakenAwayIsNotWrittenOn(t *testing.T) {
 	for name, take := range map[string]func(t *testing.T, path string) error{
 		"deleted":          func(_ *testing.T, path string) error { return os.Remove(path) },
 		"moved":            func(_ *testing.T, path string) error { return os.Rename(path, path+".old") },
 		"its WAL deleted":  func(_ *testing.T, path string) error { return os.Remove(path + "-wal") },
 		"replaced by copy": replace,
+		// Whoever starts next would take this process for dead: another lock is no lock.
+		"its lock deleted":  func(_ *testing.T, path string) error { return os.Remove(path + "-lock") },
+		"its lock replaced": func(t *testing.T, path string) error { return replace(t, path+"-lock") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "towline.db")

@@ -138,11 +138,15 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		return err
 	}
 	s.app = sql.OpenDB(appConnector{app})
+	held, err := s.lock.info()
+	if err != nil {
+		return err
+	}
 	s.writer = &writer{
 		open:  func() (*session, error) { return openWriter(d) },
 		clock: o.Now,
 		wal:   walBound{bytes: o.walBytes},
-		place: place{path: s.path, wal: d.journal == "wal"},
+		place: place{path: s.path, wal: d.journal == "wal", lock: held},
 		bell:  &s.committed,
 	}
 	if o.Shared {
