@@ -20,8 +20,9 @@
 // An attempt gathers its rows in a file without a name, so a killed process leaves nothing behind, and keeps about a
 // hundred bytes for each key in memory. Commit writes them to new files, syncs these, and then writes one journal,
 // _towline/pending.json, which says what belongs where. With it the attempt is committed, all surfaces, fence and state
-// together; the files are moved to their places behind it. Where a process dies in between, the next Open or Commit goes
-// on; until then a person may see the old file of one surface beside the new one of another.
+// together; the files are moved to their places behind it. Where not even the first can be moved, the attempt is taken
+// back. Where a process dies in between, the next Open or Commit goes on; until then a person may see the old file of one
+// surface beside the new one of another.
 package jsonl
 
 import (

@@ -19,15 +19,28 @@ type journal struct {
 	Remove   []string        `json:"remove,omitempty"` // relative to the folder
 }
 
-// begin commits the attempt whose new files are there, and does the rest.
+// begin commits the attempt whose new files are there, and does the rest. If not even the first file can be put in its
+// place, because something stands there or may not be written, the journal is taken back: nobody could end it, and it would
+// stop every other source.
 func (d *Destination) begin(j journal) error {
 	if err := d.replace(d.own(journalFile), j); err != nil {
 		return err
 	}
-	if err := d.carryOut(j); err != nil {
+	err := d.carryOut(j)
+	if err != nil && !d.untouched(j) {
 		return err
 	}
-	return d.remove(d.own(journalFile))
+	return errors.Join(err, d.remove(d.own(journalFile)))
+}
+
+// untouched reports that nothing of a commit is in its place. Its files go first.
+func (d *Destination) untouched(j journal) bool {
+	for i := range j.Window.Files {
+		if !exists(d.own(newFolder, strconv.Itoa(i))) {
+			return false
+		}
+	}
+	return len(j.Window.Files) > 0
 }
 
 // redo ends a commit that was begun. Its process may have died between a change and the sync of the folder behind it, and

@@ -137,12 +137,36 @@ func TestBehindATakeOver(t *testing.T) {
 	require.ErrorContains(t, err, "TakeOver needs a scope that names its store")
 }
 
-// HU-5, U-16: when the disk fails behind the journal, the attempt counts as committed, and the next process ends it.
+// HU-5, U-16: where not even the first file of a commit can be put in its place, nothing of it was written, and whoever
+// writes elsewhere goes on.
+func TestACommitThatCannotBegin(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	d := Dir(dir)
+	commit(t, d, scope(1, nextDay), 1, "a")
+	w, err := d.Open(context.Background(), scope(2, day))
+	require.NoError(t, err)
+	require.NoError(t, w.Put(context.Background(), "readings", "a", reading{2}))
+	inTheWay := filepath.Join(dir, "readings", "harbour", "2024-03-01.jsonl", "x")
+	require.NoError(t, os.MkdirAll(inTheWay, 0o755))
+	require.ErrorContains(t, w.Commit(context.Background()), "2024-03-01.jsonl")
+	require.False(t, w.Committed())
+	commit(t, Dir(dir), scope(3, nextDay), 3, "a", "b")
+	require.NoError(t, os.RemoveAll(filepath.Dir(inTheWay)))
+	require.NoError(t, w.Commit(context.Background()), "the same attempt may try again")
+	require.Len(t, rowsOf(t, dir, "readings"), 3)
+	requireRecords(t, dir)
+}
+
+// HU-5, U-16: when the disk fails between the files of a commit, the attempt counts as committed, and the next process
+// ends it.
 func TestACommitThatCannotEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	d := Dir(dir)
-	w, err := d.Open(context.Background(), scope(1, day))
+	s := scope(1, day)
+	s.Surfaces = []string{"gauges", "readings"}
+	w, err := d.Open(context.Background(), s)
 	require.NoError(t, err)
+	require.NoError(t, w.Put(context.Background(), "gauges", "a", reading{1}))
 	require.NoError(t, w.Put(context.Background(), "readings", "a", reading{1}))
 	inTheWay := filepath.Join(dir, "readings", "harbour", "2024-03-01.jsonl", "x")
 	require.NoError(t, os.MkdirAll(inTheWay, 0o755))
