@@ -121,7 +121,7 @@ var layers = map[string]layer{
 	},
 	"transport": {
 		why:  "a port: three outcomes around Watermill's message",
-		uses: []string{"events"}, third: []string{watermillRoot, message},
+		uses: []string{"events", "internal/foreign"}, third: []string{watermillRoot, message},
 	},
 	"transport/local": {
 		why:  "the in-process transport",
@@ -136,8 +136,11 @@ var layers = map[string]layer{
 		uses: []string{".", "events", "decider", "projections", "transport"}, third: []string{watermillRoot, message, forwarder},
 	},
 	"handlers": {
-		why:  "a shell around the engine, the provider and its sink; it may not know the relay, nor a driver",
-		uses: []string{".", "events", "decider", "projections", "provider", "sink", "transport", "internal/subprocess"}, third: []string{message},
+		why: "a shell around the engine, the provider and its sink; it may not know the relay, nor a driver",
+		uses: []string{
+			".", "events", "decider", "projections", "provider", "sink", "transport", "internal/foreign", "internal/subprocess",
+		},
+		third: []string{message},
 	},
 	"node": {
 		why: "one process: it ties the parts together and holds no rule. Brokers come to it as publishers",
@@ -145,6 +148,9 @@ var layers = map[string]layer{
 			".", "events", "decider", "feed", "handlers", "provider", "relay", "sink", "store/sqlite", "transport", "transport/local",
 		},
 		third: []string{message, "golang.org/x/sync/errgroup"},
+	},
+	"internal/foreign": {
+		why: "how code of somebody else is called; it knows nobody of this module",
 	},
 	"internal/subprocess": {
 		why: "how another program is run and ended; it knows nobody of this module",

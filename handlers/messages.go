@@ -12,6 +12,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/foreign"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -76,8 +77,8 @@ func (h *Handlers) consumeMessage(ctx context.Context, c Consumer, m *message.Me
 	}
 	if c.Validate != nil {
 		err := guard(func() error { return c.Validate(m) })
-		if panicked, ok := errors.AsType[*panicError](err); ok { // the validator is at fault, not the message
-			return h.messageFailed(ctx, id, m, panicked)
+		if broken, ok := errors.AsType[*brokenError](err); ok { // the validator is at fault, not the message
+			return h.messageFailed(ctx, id, m, broken)
 		}
 		if err != nil {
 			return h.reject(ctx, id, m, events.InvalidPayload, err)
@@ -142,17 +143,13 @@ type handlerError struct {
 func (e *handlerError) Error() string { return e.text }
 func (e *handlerError) Unwrap() error { return e.err }
 
-// panicError is a panic of an application's code.
-type panicError struct{ value any }
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// guard turns a panic into an error.
-func guard(fn func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v}
-		}
-	}()
-	return fn()
+// guard runs an application's code, which may panic or end its goroutine.
+func guard(fn func() error) error {
+	return foreign.Call(fn, func(broken error) error { return &brokenError{broken} })
 }
+
+// brokenError says that an application's code did not return.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return e.err.Error() }
+func (e *brokenError) Unwrap() error { return e.err }

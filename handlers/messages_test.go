@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -194,6 +195,28 @@ func TestAConsumerThatFailsIsTriedAgainByTheTransport(t *testing.T) {
 			})
 		})
 	}
+}
+
+// M-11, HC-11: a consumer that ends its goroutine, as a test library does, has failed: it leaves nothing of its effect, and
+// whoever delivers goes on.
+func TestAConsumerThatEndsItsGoroutineHasFailed(t *testing.T) {
+	run(t, options{}, func(t *testing.T, s *shop) {
+		exits := true
+		s.withConsumer(handlers.Consumer{Handle: func(ctx context.Context, tx *sql.Tx, m *message.Message) error {
+			err := book(ctx, tx, m)
+			if exits {
+				runtime.Goexit()
+			}
+			return err
+		}})
+		m, id := s.delivered("12A")
+		require.ErrorContains(t, s.handleMessage(m), "it ended its goroutine")
+		require.Zero(t, s.seats())
+		exits = false
+		require.NoError(t, s.handleMessage(m))
+		require.Equal(t, projections.MessageHandled, s.message(id).State)
+		require.Equal(t, 1, s.seats())
+	})
 }
 
 // M-8: a validator that panics is a failure of the consumer, not of the message.

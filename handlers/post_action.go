@@ -9,6 +9,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/foreign"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 )
@@ -18,11 +19,14 @@ import (
 
 // effect runs the action of a target. result is for people.
 func (h *Handlers) effect(ctx context.Context, p towline.Post) (result string, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &effectError{actionCategory(p.Target), fmt.Errorf("panic: %v", v)}
-		}
-	}()
+	err = foreign.Call(func() (err error) {
+		result, err = h.act(ctx, p)
+		return err
+	}, func(broken error) error { return &effectError{actionCategory(p.Target), broken} })
+	return result, err
+}
+
+func (h *Handlers) act(ctx context.Context, p towline.Post) (result string, err error) {
 	switch t := p.Target; {
 	case t.SQL != "":
 		return "", h.script(ctx, p)

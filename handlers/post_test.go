@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ func TestAnEffectThatFailsIsNotTriedAgain(t *testing.T) {
 	}{
 		"an error": {script: func(context.Context) error { return errPlanted }, category: events.SinkError},
 		"a panic":  {script: func(context.Context) error { panic("password=hunter2") }, category: events.SinkError},
+		"an exit":  {script: func(context.Context) error { runtime.Goexit(); return nil }, category: events.SinkError},
 		"no script": {o: options{syncs: func(s []towline.Sync) { s[0].PostSync.Targets[0].SQL = "" }},
 			category: events.Configuration},
 		"no SQL": {o: options{noScripts: true}, category: events.Configuration},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/foreign"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
@@ -42,18 +43,21 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 	return nil
 }
 
-// work runs the provider under the lease and says how the attempt ended; nil: there is nothing to settle, because it is
+// work is an attempt. A sink that panics or ends the goroutine when it is opened or committed fails it; others are caught
+// where they are called.
+func (h *Handlers) work(l towline.Lease, asked time.Time) towline.Settle {
+	return foreign.Call(func() towline.Settle { return h.attempt(l, asked) }, func(broken error) towline.Settle {
+		return towline.Failed{Category: events.SinkError, Text: broken.Error()}
+	})
+}
+
+// attempt runs the provider under the lease and says how the attempt ended; nil: there is nothing to settle, because it is
 // left to recovery (N-6) or was cancelled. No transaction is open meanwhile (L-10).
-func (h *Handlers) work(l towline.Lease, asked time.Time) (end towline.Settle) {
+func (h *Handlers) attempt(l towline.Lease, asked time.Time) towline.Settle {
 	ctx, release := h.beat.hold(h.life, l, asked)
 	defer release()
 	h.progress.begin(l)
 	defer h.progress.end(l.Unit.Unit)
-	defer func() { // of a sink that is opened or committed; others are caught where they are called
-		if v := recover(); v != nil {
-			end = towline.Failed{Category: events.SinkError, Text: fmt.Sprintf("panic: %v", v)}
-		}
-	}()
 
 	ports, ok := h.c.Ports[l.Sync]
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -148,6 +149,7 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 		sink  string
 		err   error
 		panic bool
+		exit  bool
 		want  events.Category
 	}{
 		"auth": {does: failing(provider.Fail(events.Auth, errors.New("no"))), want: events.Auth},
@@ -174,6 +176,8 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 		"sink panics at open":     {sink: "open", panic: true, want: events.SinkError},
 		"sink panics at a row":    {does: put("rows"), sink: "put", panic: true, want: events.SinkError},
 		"sink panics at commit":   {does: put("rows"), sink: "commit", panic: true, want: events.SinkError},
+		"sink exits at open":      {sink: "open", exit: true, want: events.SinkError},
+		"sink exits at commit":    {does: put("rows"), sink: "commit", exit: true, want: events.SinkError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, options{workers: 1}, func(t *testing.T, s *shop) {
@@ -182,6 +186,9 @@ func TestTheCategoryOfAFailureIsItsType(t *testing.T) {
 					s.sink.breakAt(c.sink, func(context.Context) error {
 						if c.panic {
 							panic("sink out of order")
+						}
+						if c.exit {
+							runtime.Goexit()
 						}
 						return c.err
 					})

@@ -5,12 +5,12 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/foreign"
 )
 
 // Receipt is what is known of one publish. An unknown outcome is never folded into another.
@@ -95,7 +95,7 @@ func (f fromWatermill) Send(ctx context.Context, topic string, m *message.Messag
 		return f.publish(topic, m)
 	}
 	done := make(chan Receipt, 1)
-	go func() { done <- f.publish(topic, m) }()
+	go func() { done <- f.publish(topic, m) }() // which returns whatever the publisher does
 	select {
 	case r := <-done:
 		return r
@@ -109,14 +109,9 @@ func (f fromWatermill) Send(ctx context.Context, topic string, m *message.Messag
 	}
 }
 
-// publish asks the publisher. A panic says nothing of how far it came.
-func (f fromWatermill) publish(topic string, m *message.Message) (r Receipt) {
-	defer func() {
-		if v := recover(); v != nil {
-			r = Unknown(fmt.Errorf("panic: %v", v))
-		}
-	}()
-	return f.receipt(f.p.Publish(topic, m))
+// publish asks the publisher. A panic says nothing of how far it came, and no more does the end of its goroutine.
+func (f fromWatermill) publish(topic string, m *message.Message) Receipt {
+	return foreign.Call(func() Receipt { return f.receipt(f.p.Publish(topic, m)) }, Unknown)
 }
 
 func (f fromWatermill) receipt(err error) Receipt {
@@ -157,14 +152,11 @@ func (t toWatermill) Publish(topic string, messages ...*message.Message) error {
 	return nil
 }
 
-// send asks p. A panic says nothing of how far it came, and must not take the other messages with it (O-10, O-19).
-func send(ctx context.Context, p Publisher, topic string, m *message.Message) (r Receipt) {
-	defer func() {
-		if v := recover(); v != nil {
-			r = Unknown(fmt.Errorf("panic: %v", v))
-		}
-	}()
-	if r = p.Send(ctx, topic, m); r.Outcome == "" {
+// send asks p. A panic says nothing of how far it came, and must not take the other messages with it (O-10, O-19); no more
+// must the end of its goroutine.
+func send(ctx context.Context, p Publisher, topic string, m *message.Message) Receipt {
+	r := foreign.Call(func() Receipt { return p.Send(ctx, topic, m) }, Unknown)
+	if r.Outcome == "" {
 		return Unknown(errors.New("the publisher gave no receipt"))
 	}
 	return r

@@ -3,6 +3,7 @@ package transport_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,10 @@ func TestTraitsDecideTheOutcome(t *testing.T) {
 			func(context.Context) error { panic("out of order") }, events.Unknown},
 		{"nor does one in the same goroutine", transport.Traits{HonoursContext: true, ErrorMeansLost: true},
 			func(context.Context) error { panic("out of order") }, events.Unknown},
+		{"an exit proves nothing", transport.Traits{NilMeansStored: true},
+			func(context.Context) error { runtime.Goexit(); return nil }, events.Unknown},
+		{"nor does one in the same goroutine", transport.Traits{HonoursContext: true, NilMeansStored: true},
+			func(context.Context) error { runtime.Goexit(); return nil }, events.Unknown},
 		{"a deadline proves nothing", transport.Traits{NilMeansStored: true, ErrorMeansLost: true},
 			func(ctx context.Context) error { <-ctx.Done(); <-time.After(time.Hour); return nil }, events.Unknown},
 	} {
