@@ -41,7 +41,7 @@ func newStations(t *testing.T, today time.Time) stations {
 			day := today.AddDate(0, 0, -back).Format(time.DateOnly)
 			var content strings.Builder
 			for n := range perDay {
-				fmt.Fprintf(&content, "%s-%02d,%d.%d\n", day, n, n, back)
+				fmt.Fprintf(&content, "%02d:00,%d.%d\n", n, n, back) // as docs/OPERATING.md has it: the same times every day
 			}
 			file := filepath.Join(s.dir, "stations", station, day+".csv")
 			s.lines[file] = content.String()
@@ -67,10 +67,10 @@ func (s stations) unblock(t *testing.T) {
 func (s stations) rows() map[string]string {
 	out := map[string]string{}
 	for file, content := range s.lines {
-		station := filepath.Base(filepath.Dir(file))
+		station, day := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".csv")
 		for line := range strings.Lines(content) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), ",")
-			out[station+"/"+key] = value
+			at, value, _ := strings.Cut(strings.TrimSpace(line), ",")
+			out[station+"/"+day+" "+at] = value
 		}
 	}
 	return out

@@ -15,8 +15,11 @@ import (
 // Sink is what a provider sees. Nothing of it is visible at the destination until the provider has returned nil and
 // the attempt was committed.
 type Sink interface {
-	// Put adds a row under a key that is unique within the unit's source and surface. row is a struct or map that
-	// encodes as a JSON object. Errors: ErrUndeclared; ErrFenced; ErrForeign; a fault of the destination.
+	// Put adds a row under a key that is unique within the unit's source and surface, over all windows: a key is one row
+	// for good. A reading of each day under the key "08:00" is one reading in the end, that of the day which committed
+	// last; "2026-03-01 08:00" is a key of its own, as u.Window.Name()+" 08:00" makes it where a window is a day. Twice in
+	// one unit, the later row counts. row is a struct or map that encodes as a JSON object. Errors: ErrUndeclared;
+	// ErrFenced; ErrForeign; a fault of the destination.
 	Put(ctx context.Context, surface, key string, row any) error
 	// Progress says how far the unit is, for people. total 0: not known. It is cheap and may be called often.
 	Progress(done, total int64)

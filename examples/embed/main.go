@@ -66,8 +66,9 @@ func copyDay(ctx context.Context, u provider.Unit, s sink.Sink) (provider.Result
 		return provider.Result{}, provider.Fail(provider.Network, err)
 	}
 	for line := range strings.Lines(string(day)) {
-		id, value, _ := strings.Cut(strings.TrimSpace(line), ",")
-		if err := s.Put(ctx, "readings", id, map[string]string{"value": value}); err != nil {
+		at, value, _ := strings.Cut(strings.TrimSpace(line), ",")
+		key := u.Window.Name() + " " + at // there is an 08:00 in every day, and a key is one row for good
+		if err := s.Put(ctx, "readings", key, map[string]string{"value": value}); err != nil {
 			return provider.Result{}, err
 		}
 	}

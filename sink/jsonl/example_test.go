@@ -32,7 +32,7 @@ func ExampleDir() {
 			return err
 		}
 		defer w.Abort()
-		if err := w.Put(ctx, "readings", "00:10", map[string]int{"tide_cm": tide}); err != nil {
+		if err := w.Put(ctx, "readings", "2024-03-01 00:10", map[string]int{"tide_cm": tide}); err != nil {
 			return err
 		}
 		return w.Commit(ctx)
@@ -48,5 +48,5 @@ func ExampleDir() {
 	fmt.Print(string(rows))
 	// Output:
 	// an older one was refused: true
-	// {"source":"harbour","key":"00:10","window":"2024-03-01","data":{"tide_cm":312}}
+	// {"source":"harbour","key":"2024-03-01 00:10","window":"2024-03-01","data":{"tide_cm":312}}
 }

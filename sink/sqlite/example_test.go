@@ -28,7 +28,7 @@ func ExampleFile() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := w.Put(ctx, "readings", "00:10", map[string]any{"tide_cm": 312}); err != nil {
+	if err := w.Put(ctx, "readings", "2024-03-01 00:10", map[string]any{"tide_cm": 312}); err != nil {
 		log.Fatal(err)
 	}
 	if err := w.Commit(ctx); err != nil {
@@ -45,10 +45,11 @@ func ExampleFile() {
 		log.Fatal(err)
 	}
 	fmt.Println(source, key, window, tide)
-	// Output: harbour 00:10 2024-03-01 312
+	// Output: harbour 2024-03-01 00:10 2024-03-01 312
 }
 
-// A declared table has columns of its own.
+// A declared table has columns of its own. at is a date with its time: with the time alone, each day would take over the
+// rows of the day before.
 func ExampleTables() {
 	d := sqlite.File("readings.db", sqlite.Tables(sqlite.Table{
 		Name: "readings", Source: "station", Window: "day", Key: []string{"station", "at"},
