@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/node"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/sink"
 )
 
 // N-6: a node runs once. Behind its close, and beside another Run, it says so at once.
@@ -54,6 +57,38 @@ func TestRunWhile(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, towline.ErrStopped, "it has run before")
+}
+
+// N-6, U-16: what a stop ends is handed back if the provider writes behind sink.Guard and says so, also without a retry
+// policy; with one, no start warns of it. Behind a sink that refuses nobody the unit is lost, and the start warns.
+func TestAStopHandsBackWhatIsGuarded(t *testing.T) {
+	for to, want := range map[sink.Opener]string{sink.Guarded: "", sink.Discard: "worker_lost"} {
+		path := filepath.Join(t.TempDir(), "towline.db")
+		called := make(chan struct{})
+		s := works(func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+			close(called)
+			<-ctx.Done()
+			return provider.Result{}, context.Cause(ctx)
+		})
+		s.Sink, s.PostSync = to, towline.PostSync{}
+		s.Datasets = []towline.Dataset{{Name: "a", Window: towline.Day}} // no Retry
+		n := start(t, open(t, node.Config{Store: path, Syncs: []node.Sync{s}, Knobs: towline.Knobs{ShutdownGrace: -1}}))
+		id := plan(t, n.Node, 1).Run
+		<-called
+		n.end()
+
+		var said enginetest.Log
+		s.Provider = provider.Func(nothingToDo)
+		s.Datasets[0].Retry = towline.Retry{Max: 1}
+		again := open(t, node.Config{Store: path, Syncs: []node.Sync{s}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		require.Equal(t, want == "", !strings.Contains(said.String(), "cannot refuse a late attempt"))
+		require.NoError(t, again.RunWhile(t.Context(), func(ctx context.Context) error {
+			_, err := again.Engine().Wait(ctx, id)
+			require.NoError(t, err)
+			require.Equal(t, want, string(units(t, again, id)[0].ErrorCategory))
+			return nil
+		}))
+	}
 }
 
 // N-6: a stop that comes with the start is a clean stop, and does not wait for handlers that never ran.

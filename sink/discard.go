@@ -9,6 +9,12 @@ type discard struct{}
 
 func (discard) Open(_ context.Context, s Scope) (Writer, error) { return &discardWriter{scope: s}, nil }
 
+// guarded is discard for those who call Guard.
+type guarded struct{ discard }
+
+// Fenced is true by Guard, which the provider has promised to call.
+func (guarded) Fenced() bool { return true }
+
 type discardWriter struct {
 	scope     Scope
 	rows      int

@@ -15,8 +15,8 @@ import (
 	"github.com/towline-dev/towline/sink"
 )
 
-// A provider that writes to tables of its own, in one transaction with the fence. Here its first attempt has overslept, and
-// comes after its second.
+// A provider that writes to tables of its own, in one transaction with the fence; the sink of its sync is sink.Guarded. Here
+// its first attempt has overslept, and comes after its second.
 func ExampleGuard() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "readings")

@@ -49,8 +49,8 @@ const GuardSchema = `CREATE TABLE IF NOT EXISTS towline_fences (
 // Errors: one that wraps ErrFenced or ErrForeign, as those of a sink; a fault of the database, behind which the same unit
 // may be tried again. After ErrForeign, if the other store is gone for good, delete its rows of towline_fences.
 //
-// The sink of a sync that writes this way is Discard; that Discard refuses nobody, as the start then says, is made up for
-// here. Give the dataset a Retry if the transaction replaces what an earlier attempt has written.
+// The sink of a sync that writes this way is Guarded, if the transaction replaces what an earlier attempt has written; give
+// its dataset a Retry then, for a worker that is killed. One that adds to what is there has the sink Discard, and no Retry.
 func Guard(ctx context.Context, tx *sql.Tx, s Scope) error {
 	if err := guard(ctx, tx, s); err != nil {
 		return fmt.Errorf("guard %s/%s/%s: %w", s.Source, s.Dataset, s.Window.Name(), err)

@@ -91,3 +91,10 @@ var (
 // Discard is a destination for units that write nowhere, or whose provider writes by itself. It keeps nothing and
 // refuses nothing.
 var Discard Opener = discard{}
+
+// Guarded is the destination of a sync whose provider writes by itself, in transactions that begin with Guard. It keeps
+// nothing, as Discard, and says that older attempts are refused, since Guard does that: a unit that a stop ends is handed
+// back, and not left to fail as worker_lost. Nobody sees here whether the provider's transaction has committed, so a unit
+// that a stop ends behind its commit is called again, also without a Retry. Use it only where a transaction replaces what
+// an earlier attempt has written, else Discard.
+var Guarded Opener = guarded{}
