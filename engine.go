@@ -146,6 +146,18 @@ func (e *Engine) View(ctx context.Context, fn func(projections.View) error) erro
 	return e.store.Read(ctx, func(r store.Reader) error { return fn(projections.NewView(r)) })
 }
 
+// Shared reports that other processes may write to the store too (N-2).
+func (e *Engine) Shared() bool { return !e.store.Exclusive() }
+
+// Head is the position of the newest event, whichever process has written it; zero in an empty log.
+func (e *Engine) Head(ctx context.Context) (head events.Position, err error) {
+	err = e.store.Read(ctx, func(r store.Reader) (err error) {
+		head, _, err = r.Head()
+		return err
+	})
+	return head, err
+}
+
 // Log reads the whole log behind a position, page by page.
 func (e *Engine) Log(ctx context.Context, after events.Position, each func(events.Envelope) error) error {
 	return e.store.Read(ctx, func(r store.Reader) error {

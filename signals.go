@@ -157,9 +157,14 @@ func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
 // the one heartbeat of the process, so that a worker of this process need not wait for its next renewal to learn it.
 func (e *Engine) Revoked() <-chan struct{} { return e.signals.revoked }
 
-// Wait returns the run when it has ended. It waits for the signal of this process's own commit and polls nothing; a run
-// that another process of a shared store ends is found by CheckWaiters, which the relay calls in every pass. Errors:
-// ErrNotFound; ErrStopped if the engine has stopped before, and then the next process goes on with the run.
+// Wait returns the run when it has ended. It only waits: a run goes on while a node runs (Node.Run, Node.RunWhile), this one
+// or, of a shared store, another. Where nobody runs one it waits until ctx ends, so give ctx a deadline, or run the node
+// first.
+//
+// It waits for the signal of this process's own commit and polls nothing; a run that another process of a shared store ends
+// is found by CheckWaiters, which the relay of a node that runs calls within a second of the commit, and in every pass. In a
+// node of a shared store that is not run itself, nobody does. Errors: ErrNotFound; ErrStopped if the engine has stopped
+// before, and then the next process goes on with the run; the cause of ctx.
 func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
 	return e.waitUntil(ctx, run, func(row projections.SyncRun) bool { return row.Status.Terminal() })
 }
@@ -167,7 +172,7 @@ func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRu
 // WaitPostSync returns the run when it has ended and nothing of its post_sync is under way any more: each target is done,
 // has failed for good, is lost, or is held. A target that was accepted and never begun, because its process died (C-46), is
 // none of these in at_most_once mode, and ctx alone ends the wait. What another process of a shared store records is seen
-// in the next pass. Errors: as Wait.
+// as by Wait, which also says when nobody brings the run to its end. Errors: as Wait.
 func (e *Engine) WaitPostSync(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
 	return e.waitUntil(ctx, run, func(row projections.SyncRun) bool { return row.Status.Terminal() && row.PostSync.Over() })
 }

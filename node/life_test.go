@@ -356,13 +356,13 @@ func TestTwoNodesShareAStore(t *testing.T) {
 func TestANodeWithoutWorkersSwallowsNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	config := func(workers int) node.Config {
-		return node.Config{Store: path, Shared: true, Workers: workers, Knobs: towline.Knobs{ReconcileInterval: time.Second},
-			Syncs: []node.Sync{works(nothingToDo)}}
+		return node.Config{Store: path, Shared: true, Workers: workers, Syncs: []node.Sync{works(nothingToDo)}}
 	}
 	planner, worker := start(t, open(t, config(-1))), start(t, open(t, config(4)))
 	for range 3 {
-		_, err := worker.Engine().Wait(t.Context(), plan(t, planner.Node, 5).Run)
+		run, err := planner.Engine().Wait(t.Context(), plan(t, planner.Node, 5).Run)
 		require.NoError(t, err)
+		require.Less(t, run.CompletedAt.Sub(run.PlannedAt), 30*time.Second, "nobody waited for an interval")
 	}
 	planner.end()
 	for _, armed := range enginetest.Only[events.OutboxArmed](logOf(t, worker.Node)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// loops are one that reconciles and one for each lane. They end with ctx, or when one of them finds no use in going on.
+// loops are one that reconciles, one for each lane, and in shared mode one that watches. They end with ctx, or when one of them finds no use in going on.
 func (r *Runner) loops(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -28,6 +28,9 @@ func (r *Runner) loops(ctx context.Context) error {
 	}
 	all.Go(func() { r.forward(ctx) })
 	run(func() error { return r.passes(ctx) })
+	if r.e.Shared() {
+		run(func() error { return r.watch(ctx) })
+	}
 	for _, l := range r.lanes {
 		run(func() error { return r.steps(ctx, l) })
 	}
@@ -54,6 +57,41 @@ func (r *Runner) forward(ctx context.Context) {
 func (r *Runner) wakeLanes(at events.Micros) {
 	for _, l := range r.lanes {
 		l.wake.at(at)
+	}
+}
+
+// watchEvery is how often a process of a shared store looks for what the others have committed.
+const watchEvery = time.Second
+
+// watch hands on what other processes have committed, as forward does with this one's own, and wakes those who wait for a
+// run that has ended there (REC-1). It goes by the head of the log, which costs one short read. Its own commits move that
+// too, and then it has looked once for nothing: to tell them apart would cost each commit more than it saves.
+func (r *Runner) watch(ctx context.Context) error {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	var seen events.Position
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		_, _, err := r.guarded(ctx, func(ctx context.Context) (report Report) {
+			head, err := r.e.Head(ctx)
+			if err == nil && head != seen {
+				r.wakeLanes(r.e.Now())
+				r.due.at(r.e.Now())
+				err = r.e.CheckWaiters(ctx)
+			}
+			if err == nil {
+				seen = head // else it looks again
+			}
+			report.fail("look for the commits of other processes", err)
+			return report
+		})
+		if err != nil {
+			return err
+		}
 	}
 }
 

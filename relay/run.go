@@ -48,8 +48,9 @@ type Runner struct {
 
 // Run reconciles until ctx ends: a pass at once, one per interval and one when a lease or a claim comes due, and a relay
 // step of each transport for every nudge and due time of its registers. Passes never overlap, nor do the steps of one
-// transport (REC-2); beside a transport that hangs, passes and the other transports go on. A failing round is logged, once
-// a minute while it lasts, and the loop goes on (REC-3).
+// transport (REC-2); beside a transport that hangs, passes and the other transports go on. In shared mode the commits of
+// other processes count as nudges, and are seen within a second. A failing round is logged, once a minute while it lasts,
+// and the loop goes on (REC-3).
 func (r *Runner) Run(ctx context.Context) error {
 	routed := make(chan error, 1)
 	go func() { routed <- r.router.Run(context.WithoutCancel(ctx)) }()

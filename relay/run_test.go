@@ -66,6 +66,42 @@ func TestANudgePublishesAtOnce(t *testing.T) {
 	})
 }
 
+// REC-1, N-2: in shared mode a relay publishes within a second what another process has made due, and whoever waits hears as
+// soon of a run that has ended there. Nobody waits for the interval.
+func TestTheCommitsOfAnotherProcessAreNoticed(t *testing.T) {
+	run(t, options{shared: true}, func(t *testing.T, x *running) {
+		other := openOffice(t, options{path: x.o.path, shared: true, grouped: true, wall: time.Now, entropy: 100})
+		wait(1700 * time.Millisecond)
+		p := other.plan(1)
+		synctest.Wait()
+		require.Empty(t, x.broker.take())
+		wait(time.Second)
+		require.Equal(t, []string{decider.MessageID(p.Run, events.KindDispatch, 1)}, idsOf(x.broker.take()))
+
+		heard := make(chan events.RunStatus, 1)
+		go func() {
+			run, err := x.e.Wait(t.Context(), p.Run)
+			if err == nil {
+				heard <- run.Status
+			}
+		}()
+		synctest.Wait()
+		require.NoError(t, other.e.CancelRun(t.Context(), p.Run, towline.Actor{Name: "ada", Reason: "enough"}))
+		wait(time.Second)
+		require.Equal(t, events.RunIsCancelled, <-heard)
+	})
+}
+
+// REC-1, N-2: a store that one process holds alone is not watched.
+func TestAnExclusiveStoreIsNotWatched(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{ReconcileInterval: time.Hour}}, func(t *testing.T, x *running) {
+		wait(time.Second)
+		before := x.store.reads.Load()
+		wait(10 * time.Minute)
+		require.Equal(t, before, x.store.reads.Load())
+	})
+}
+
 // REC-1, SC-235, C-28: the loop wakes at the due time of a register, though the interval is a minute.
 func TestTheLoopWakesAtADueTime(t *testing.T) {
 	run(t, options{}, func(t *testing.T, x *running) {
