@@ -122,7 +122,8 @@ func (s *subscriptions) close() {
 	s.group.Wait()
 }
 
-// Subscribe begins to deliver. The group is made if it is new.
+// Subscribe begins to deliver. The group is made if it is new, and is this consumer's when Subscribe returns, unless
+// another one has it.
 func (f *feedSubscriber) Subscribe(ctx context.Context, topic string) (_ <-chan *message.Message, err error) {
 	defer func() {
 		if err != nil {
@@ -154,6 +155,7 @@ func (f *feedSubscriber) Subscribe(ctx context.Context, topic string) (_ <-chan 
 	}
 	messages, err := f.subscribe(ctx, follower)
 	if err != nil {
+		follower.leave()
 		ended()
 		return nil, err
 	}

@@ -37,12 +37,11 @@ type follower struct {
 	delivered atomic.Pointer[message.Message] // of last, the newest: what comes again is another one; nil: none yet
 }
 
+// follow has the group when it returns, if no other consumer has it: from then on nobody can remove it.
 func (s *Store) follow(ctx context.Context, group string, o feed.Options) (*follower, error) {
 	f := &follower{store: s, group: group, options: o, ctx: ctx}
-	if _, err := s.makeGroup(ctx, group, o.FromEnd); err != nil {
-		return nil, err
-	}
-	return f, nil
+	_, err := f.enter(ctx)
+	return f, err
 }
 
 // ready returns when this consumer has the group and an event lies behind its place.
@@ -119,7 +118,7 @@ func (f *follower) enter(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	now, err := f.store.readGroup(ctx, f.group)
-	if err != nil || now.id != g.id {
+	if err != nil || now.id == 0 || now.id != g.id {
 		return false, errors.Join(err, l.release())
 	}
 	f.lock, f.place, f.booked, f.bookedAt = l, now.position, now.position, time.Now()

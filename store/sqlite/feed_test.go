@@ -321,6 +321,33 @@ func TestAGroupHasOneConsumer(t *testing.T) {
 	require.Equal(t, span(141, 300), second.take(160))
 }
 
+// WMILL-2: a group has its consumer when Subscribe returns: it cannot be removed any more, and a second consumer gets
+// nothing.
+func TestAGroupIsInUseWhenSubscribeReturns(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 3)
+	for range 50 {
+		c := subscribe(t, s, "g", feed.Options{})
+		require.ErrorIs(t, s.RemoveFeedGroup(context.Background(), "g"), feed.ErrGroupInUse)
+		c.close()
+		require.NoError(t, s.RemoveFeedGroup(context.Background(), "g"))
+	}
+}
+
+// WMILL-2: a group that is removed while somebody takes it is not taken: without a row nothing would keep a second consumer
+// out.
+func TestAGroupThatIsGoneIsNotTaken(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	grow(t, s, 1)
+	_, err := s.DB().Exec(`CREATE TRIGGER gone AFTER INSERT ON feed_groups BEGIN DELETE FROM feed_groups; END`)
+	require.NoError(t, err)
+	f := &follower{store: s, group: "g", ctx: t.Context()}
+	ok, err := f.enter(t.Context())
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Nil(t, f.lock)
+}
+
 // WMILL-2: groups are listed with their lag, also in a plain shell, and one that is not used can be removed.
 func TestGroupsAreListedAndRemoved(t *testing.T) {
 	ctx := context.Background()
