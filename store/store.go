@@ -118,8 +118,9 @@ var (
 	ErrMoved = errors.New("the store's file is no longer where it was opened")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrLocked: another process holds the store, in a mode that excludes this one (N-2).
-	ErrLocked = errors.New("store is held by another process")
+	// ErrLocked: somebody has the store open in a mode that excludes this one (N-2): another process, or this one, which
+	// has opened it before.
+	ErrLocked = errors.New("store is in use")
 	// ErrNoMessage: no relay has taken a message of that id: there is none, or it was never published (M-9).
 	ErrNoMessage = errors.New("no such message")
 	// ErrFormat: the file is no store of Towline, or its format level is one that this release cannot read (DUR-3).

@@ -51,7 +51,7 @@ func lockForLife(path string, shared bool) (*lock, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", l.f.Name(), err), l.release())
 	case !ok:
 		defer l.release()
-		return nil, fmt.Errorf("%w: %s is in use%s", store.ErrLocked, path, l.holder())
+		return nil, fmt.Errorf("%w: %s is open%s", store.ErrLocked, path, l.holder())
 	}
 	l.sign(shared)
 	return l, nil
@@ -129,12 +129,12 @@ func (l *lock) holder() string {
 	const fix = ": stop the other process, or open the store in shared mode in both"
 	b, err := io.ReadAll(io.LimitReader(l.f, most))
 	if err != nil || len(b) == 0 {
-		return fix
+		return " elsewhere" + fix
 	}
 	if pid := strings.TrimSpace(string(b)); pid != strconv.Itoa(os.Getpid()) {
-		return " by process " + pid + fix
+		return " in process " + pid + fix
 	}
-	return " by this process, which has it open already"
+	return " in this process already: close it first, or use the one that is open"
 }
 
 // links is how many names a file has.

@@ -59,7 +59,8 @@ func TestOneProcessOpensAStoreOnce(t *testing.T) {
 		for _, o := range []Options{{}, {Shared: true}} {
 			_, err := Open(context.Background(), name, o)
 			require.ErrorIs(t, err, store.ErrLocked)
-			require.ErrorContains(t, err, "by this process")
+			require.ErrorContains(t, err, "in this process already")
+			require.NotContains(t, err.Error(), "another process", "which contradicts that")
 		}
 	}
 	require.NoError(t, s.Write(context.Background(), appendTo(unit(1), 0, renewed(1))), "the attempts cost it nothing")
@@ -69,7 +70,7 @@ func TestOneProcessOpensAStoreOnce(t *testing.T) {
 	require.Equal(t, s.Path(), again.Path())
 	_, err := Open(context.Background(), path, Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
-	require.NotContains(t, err.Error(), "by process", "nobody holds it alone")
+	require.NotContains(t, err.Error(), "in process", "nobody holds it alone")
 }
 
 // HC-41: processes that start on a missing file at the same moment all succeed; it is made and migrated once.

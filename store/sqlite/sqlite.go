@@ -64,7 +64,7 @@ const (
 // Open opens the store at path, and makes it if there is no file or an empty one. ctx bounds the wait for other
 // processes that are opening it too, and at most 10 seconds are waited.
 //
-// Errors: one that wraps store.ErrLocked when another process has the store in a mode that excludes this one,
+// Errors: one that wraps store.ErrLocked when somebody has the store open in a mode that excludes this one,
 // store.ErrFormat when the file is not a store or was made by a newer release (the file is not touched), or
 // store.ErrUnavailable when the file cannot be read or written now.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
