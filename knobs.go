@@ -10,56 +10,57 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// Knobs are the values of section 20 of the specification. A zero value means the default that stands beside it.
+// Knobs are the values of section 20 of the specification. Beside each stands its key, by which errors, the log and the
+// documents name it, and its default, which a zero value means.
 type Knobs struct {
-	ReconcileInterval time.Duration // between two passes of the reconciler; 60 s, at least 1 s
-	RepairLimit       int           // decisions of one pass and scan; 100
-	ScanLimit         int           // rows that one scan of a pass reads; 5000
-	Page              int           // rows of one page; 500
+	ReconcileInterval time.Duration // reconcile.interval: between two passes of the reconciler; 60 s, at least 1 s
+	RepairLimit       int           // reconcile.repair_limit: decisions of one pass and scan; 100
+	ScanLimit         int           // reconcile.scan_limit: rows that one scan of a pass reads; 5000
+	Page              int           // reconcile.page: rows of one page; 500
 
-	RelayBatch     int           // wakeups claimed at once; 50, at most 1000
-	ClaimTTL       time.Duration // of a claim; 60 s, more than twice the publish timeout
-	PublishTimeout time.Duration // of one publish; 5 s, at least 100 ms
-	BackoffBase    time.Duration // after the first failed publish; 5 s
-	BackoffCap     time.Duration // longest backoff; 5 min
-	MaxAttempts    int           // of one wakeup, then it is parked; 20
-	RedriveAfter   time.Duration // a closed wakeup whose work is still owed is armed again; 60 s, at least the publish timeout
+	RelayBatch     int           // relay.batch: wakeups claimed at once; 50, at most 1000
+	ClaimTTL       time.Duration // relay.claim_ttl: of a claim; 60 s, more than twice the publish timeout
+	PublishTimeout time.Duration // relay.publish_timeout: of one publish; 5 s, at least 100 ms
+	BackoffBase    time.Duration // relay.backoff_base: after the first failed publish; 5 s
+	BackoffCap     time.Duration // relay.backoff_cap: longest backoff; 5 min
+	MaxAttempts    int           // relay.max_attempts: of one wakeup, then it is parked; 20
+	RedriveAfter   time.Duration // relay.redrive_after: a closed wakeup whose work is still owed is armed again; 60 s, at least the publish timeout
 
-	DrainRate       int           // wakeups a second of one transport behind an outage, until none is overdue; 40
-	BreakerFailures int           // in a row of one transport, then its wakeups wait; 5
-	BreakerOpen     time.Duration // until one is let through to try it, doubling to 5 min; 10 s, at least 100 ms
+	DrainRate       int           // relay.drain_rate: wakeups a second of one transport behind an outage, until none is overdue; 40
+	BreakerFailures int           // relay.breaker_failures: in a row of one transport, then its wakeups wait; 5
+	BreakerOpen     time.Duration // relay.breaker_open: until one is let through to try it, doubling to 5 min; 10 s, at least 100 ms
 
-	Countdown         time.Duration // safety net of a run that waits for slots; 60 s, at least 1 s
-	Stale             time.Duration // a dispatched unit that nobody claims is dispatched again; 15 min, at least 1 s
-	NeverStartedAfter time.Duration // and at last given up; 24 h, negative: never
+	Countdown         time.Duration // dispatch.countdown: safety net of a run that waits for slots; 60 s, at least 1 s
+	Stale             time.Duration // dispatch.stale: a dispatched unit that nobody claims is dispatched again; 15 min, at least 1 s
+	NeverStartedAfter time.Duration // dispatch.never_started_after: and at last given up; 24 h, negative: never
 
-	CapBucket  int                   // units in flight per provider and cost class; 8
-	CapBuckets map[events.Bucket]int // the same for single buckets; nil: CapBucket for all
-	CapRun     int                   // units in flight per run; 16
-	CapEngine  int                   // units in flight; 64
+	CapBucket  int                   // cap.bucket: units in flight per provider and cost class; 8
+	CapBuckets map[events.Bucket]int // cap.bucket.PROVIDER/COST: the same for single buckets; nil: CapBucket for all
+	CapRun     int                   // cap.run: units in flight per run; 16
+	CapEngine  int                   // cap.engine: units in flight; 64
 
-	MaxUnits              int           // of one run; 1000
-	Depth                 time.Duration // how far back a first run reads; 30 d, at least a day
-	BackfillChunk         time.Duration // length of a backfill's window; 7 d, at least a day
-	BackfillChunkWorkItem time.Duration // the same for a family; 14 d, at least a day
-	HeavyWindow           time.Duration // longest incremental window of a heavy dataset; 7 d
-	WatermarkOverlap      time.Duration // read again before the watermark; 0
+	MaxUnits              int           // plan.max_units: of one run; 1000
+	Depth                 time.Duration // plan.depth: how far back a first run reads; 30 d, at least a day
+	BackfillChunk         time.Duration // plan.backfill_chunk: length of a backfill's window; 7 d, at least a day
+	BackfillChunkWorkItem time.Duration // plan.backfill_chunk_work_item: the same for a family; 14 d, at least a day
+	HeavyWindow           time.Duration // plan.heavy_window: longest incremental window of a heavy dataset; 7 d
+	WatermarkOverlap      time.Duration // plan.watermark_overlap: read again before the watermark; 0
 
-	Lease                    time.Duration // of a worker, renewed every third of it; 60 s, at least 1 s
-	MaxLifetime              time.Duration // of one attempt; 1 h, at least the lease
-	ExpiredLeaseMaxRetries   int           // of the shipped policy; 1, negative: none
-	ExpiredLeaseRetryBackoff time.Duration // of the shipped policy; 60 s
+	Lease                    time.Duration // unit.lease: of a worker, renewed every third of it; 60 s, at least 1 s
+	MaxLifetime              time.Duration // unit.max_lifetime: of one attempt; 1 h, at least the lease
+	ExpiredLeaseMaxRetries   int           // unit.expired_lease_max_retries: of the shipped policy; 1, negative: none
+	ExpiredLeaseRetryBackoff time.Duration // unit.expired_lease_retry_backoff: of the shipped policy; 60 s
 
-	RateLimitMaxDeferrals int           // of one unit in a row, then it fails; 10, negative: none
-	RateLimitMaxWait      time.Duration // of them together, since the first; 2 h, negative: not at all
-	RateLimitDefaultWait  time.Duration // if the provider does not say how long; 60 s, at least 1 s
+	RateLimitMaxDeferrals int           // rate_limit.max_deferrals: of one unit in a row, then it fails; 10, negative: none
+	RateLimitMaxWait      time.Duration // rate_limit.max_wait: of them together, since the first; 2 h, negative: not at all
+	RateLimitDefaultWait  time.Duration // rate_limit.default_wait: if the provider does not say how long; 60 s, at least 1 s
 
-	PostSyncRedriveAfter time.Duration // of exactly_once: what was sent so long ago and is not done is sent again; 15 min, at least the publish timeout
-	MaxDeliveries        int           // of one in-process message, and failed wakeups of an exactly_once target; 10
-	IdempotencyTTL       time.Duration // an idempotency key is kept so long; 7 d, at least 1 h
-	ClockStepBound       time.Duration // a larger step of the wall clock is recorded; 30 s, at least 1 s; half of Lease, if that is shorter
-	ShutdownGrace        time.Duration // running units may finish so long; 20 s, negative: not at all
-	ErrorMaxBytes        int           // of a stored error text; 2000, at least 64
+	PostSyncRedriveAfter time.Duration // post_sync.redrive_after: of exactly_once: what was sent so long ago and is not done is sent again; 15 min, at least the publish timeout
+	MaxDeliveries        int           // handler.max_deliveries: of one in-process message, and failed wakeups of an exactly_once target; 10
+	IdempotencyTTL       time.Duration // api.idempotency_ttl: an idempotency key is kept so long; 7 d, at least 1 h
+	ClockStepBound       time.Duration // clock.step_bound: a larger step of the wall clock is recorded; 30 s, at least 1 s; half of Lease, if that is shorter
+	ShutdownGrace        time.Duration // shutdown.grace: running units may finish so long; 20 s, negative: not at all
+	ErrorMaxBytes        int           // error.max_bytes: of a stored error text; 2000, at least 64
 }
 
 const day = 24 * time.Hour

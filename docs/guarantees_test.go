@@ -331,8 +331,9 @@ func knobs(t testing.TB) []knob {
 		case *ast.TypeSpec:
 			if s, ok := n.Type.(*ast.StructType); ok && n.Name.Name == "Knobs" {
 				for _, field := range s.Fields.List {
-					meaning, _, _ := strings.Cut(strings.TrimSpace(field.Comment.Text()), ";")
-					out = append(out, knob{field: field.Names[0].Name, meaning: meaning})
+					key, text, _ := strings.Cut(strings.TrimSpace(field.Comment.Text()), ": ")
+					meaning, _, _ := strings.Cut(text, ";")
+					out = append(out, knob{field: field.Names[0].Name, key: key, meaning: meaning})
 				}
 			}
 		case *ast.CompositeLit: // {"relay.batch", condition, k.RelayBatch, "1 to 1000"}
@@ -355,7 +356,8 @@ func knobs(t testing.TB) []knob {
 			b, ok = unchecked[k.field]
 		}
 		require.True(t, ok, "knob %s has no key: name it in Knobs.check, or in this test", k.field)
-		out[i].key, out[i].bounds = b.key, b.bounds
+		require.Equal(t, b.key, k.key, "the comment of knob %s begins with its key", k.field)
+		out[i].bounds = b.bounds
 	}
 	return out
 }
