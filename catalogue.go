@@ -37,7 +37,9 @@ const (
 	ExactlyOnce = events.ExactlyOnce
 )
 
-// Sync is what planning must know of a sync. Its ports are given to package node.
+// Sync is what planning must know of a sync. Its ports are given to package node. A source with a dataset belongs to one
+// sync: the pair has one watermark and one fence, so it may stand in one sync of the configuration only (P-7). Two syncs
+// that read the same source have datasets of different names.
 type Sync struct {
 	Name         string
 	Provider     string // names the provider in buckets and retry policies
@@ -48,7 +50,7 @@ type Sync struct {
 	Config       json.RawMessage // handed to the provider as it is
 }
 
-// Dataset is one kind of data of a provider (P-7).
+// Dataset is one kind of data of a provider (P-7). With each source of its sync it belongs to that sync alone.
 type Dataset struct {
 	Name     string
 	Members  []string        // of a family, which is planned as one unit; nil: the dataset itself

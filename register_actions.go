@@ -24,6 +24,10 @@ func MessageRegister(id events.MessageID) RegisterKey {
 // (O-21). A wakeup that waits behind it takes its place. The reconciler never arms what is parked: a run whose finalize is
 // parked stays open. by needs a name and a reason.
 //
+// It is for wakeups that wait: of a broker that is away or refuses them, and those that were planned before the node runs.
+// On a node that runs and publishes, a register is pending for milliseconds and then idle, and a Park comes too late; what
+// holds back work there is PauseSource or PauseEngine.
+//
 // Errors, each of which has written nothing: *RequestError, which is ErrInvalid, ErrNotFound, or ErrConflict for a register
 // that is not pending, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.
 func (e *Engine) Park(ctx context.Context, key RegisterKey, by Actor) error {

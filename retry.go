@@ -19,13 +19,18 @@ type RetrySpec struct {
 	Run       events.RunID  // that has ended; zero: the run of Unit
 	Unit      events.UnitID // that one only; zero: all that failed
 	Cancelled bool          // those that were cancelled, too
-	Key       string        // idempotency key, its scope is the sync; empty: none
+	Key       string        // idempotency key, its scope is the sync; empty: none, and a second call runs them again
 	By        Actor         // a name is needed; a reason is recorded if there is one
 }
 
 // RetryFailed plans a new run of the failed units of a run that has ended: with the same windows, mode, tiers, surfaces
 // and fingerprints, under the policy that the sync has now. The new run names the old one, which does not change. A
 // unit that moves watermarks moves them as in its first run: to the end of its window, and never back (WM-2, WM-3).
+//
+// It goes by how the units of that run have ended, and by nothing else: without a Key, a second call runs them again,
+// also if an earlier retry, or any later run, has mended what they lack. Behind a sink that replaces
+// windows it does no harm and costs the work. Give a Key, such as the id of the run, and the second call returns the first
+// retry.
 //
 // A work item whose reference unit has not succeeded is retried only together with it (P-9). The same key with the same
 // request returns the first run, for api.idempotency_ttl. Errors, each of which has written nothing: *RequestError, which

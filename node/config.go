@@ -70,7 +70,8 @@ type MessageHandler = handlers.MessageHandler
 // Invalid marks an error of a MessageHandler as one that no repetition cures: the message is rejected (M-8).
 func Invalid(err error) error { return handlers.Invalid(err) }
 
-// Sync is towline.Sync with its ports.
+// Sync is towline.Sync with its ports. A source with a dataset belongs to one sync: a configuration in which the pair
+// stands twice is refused.
 type Sync struct {
 	Name         string
 	Sources      []string

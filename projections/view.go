@@ -196,8 +196,8 @@ type SyncRunUnit struct {
 	Status              events.UnitStatus   `json:"status"`
 	Dispatch            int                 `json:"dispatch"`
 	Attempt             int                 `json:"attempt"`
-	Claimed             events.Position     `json:"claimed_position,omitzero"` // the fence is the epoch and this
-	FirstDispatchedAt   time.Time           `json:"first_dispatched_at,omitzero"`
+	Claimed             events.Position     `json:"claimed_position,omitzero"`    // the fence is the epoch and this
+	FirstDispatchedAt   time.Time           `json:"first_dispatched_at,omitzero"` // of the newest attempt: a retry sets it anew (U-3)
 	LastDispatchedAt    time.Time           `json:"last_dispatched_at,omitzero"`
 	AvailableAt         time.Time           `json:"available_at,omitzero"`
 	LeaseExpiresAt      time.Time           `json:"lease_expires_at,omitzero"`
