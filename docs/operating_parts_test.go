@@ -53,7 +53,7 @@ type column struct{ view, name, kind string }
 var rendered = map[string]string{
 	"log.time": "time", "log.stream": "text", "log.type": "text", "log.node": "id", "log.data": "text",
 	"controls_view.what": "text", "controls_view.status": "text", "controls_view.source": "text",
-	"jobs_view.status": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
+	"jobs_view.status": "text", "runs_view.posts": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
 	"clock_view.behind_ms": "number",
 	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
 	"messages_view.state": "text", "messages_view.payload": "text", "messages_view.encoding": "text", "messages_view.metadata": "text",

@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -240,4 +241,34 @@ func TestWhatIsKnownOfATarget(t *testing.T) {
 	s, _ = state(none)
 	require.Empty(t, s.Targets)
 	require.True(t, s.Over(), "a run that owes none is over")
+}
+
+// D-22, HP-4: in the readable view the posts of a run have their times as text, like every other column, and are else what
+// the program knows. A run without any has none.
+func TestThePostsOfTheReadableViewHaveTimesAsText(t *testing.T) {
+	a := newAftermath(t)
+	id, silent := a.ended(1, events.Policy{Targets: []string{"b", "a"}}), a.ended(2, events.Policy{})
+	a.sent(id, 1, events.MarkFirst, "local")
+	for _, target := range []string{"b", "a"} {
+		a.appends(events.RunStream(id), events.PostSyncStarted{Target: target, MessageID: "m"})
+	}
+	a.appends(events.RunStream(id), events.PostSyncFailed{Target: "b", MessageID: "m", Category: events.HandlerFailed, Text: `no "b"`})
+	a.view(func(v projections.View) {
+		run, ok, err := v.Run(id)
+		require.NoError(t, err)
+		require.True(t, ok)
+		var got []struct {
+			decider.Post
+			At string `json:"at"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(a.plain(`SELECT posts FROM runs_view WHERE run_id = $1`, id.String())[0]["posts"].(string)), &got))
+		require.Len(t, got, 2)
+		for i, post := range run.PostSync.Posts {
+			require.NotZero(t, post.At)
+			require.Equal(t, post.At.String(), got[i].At)
+			post.At = 0
+			require.Equal(t, post, got[i].Post)
+		}
+	})
+	require.Nil(t, a.plain(`SELECT posts FROM runs_view WHERE run_id = $1`, silent.String())[0]["posts"])
 }

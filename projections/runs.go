@@ -19,7 +19,7 @@ import (
 type runs struct{}
 
 func (runs) Name() string    { return "runs" }
-func (runs) Revision() int   { return 3 }
+func (runs) Revision() int   { return 4 }
 func (runs) Tables() []Table { return []Table{{"runs", "run_id"}} }
 
 func (runs) Schema() []string {
@@ -58,10 +58,14 @@ CREATE TABLE runs (
 		`CREATE VIEW runs_view AS SELECT ` + ulidText("run_id") + ` AS run_id, ` + ulidText("job_id") + ` AS job_id,
   sync, triggered_by, mode, selection, ` + ulidText("retry_of") + ` AS retry_of, left_out, status, reason,
   total_units, succeeded_units, failed_units, cancelled_units, post_sync_owed, post_sync_armed,
-  effects, posts, ` + unconfirmed + ` AS unconfirmed, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
+  effects, ` + postsText + ` AS posts, ` + unconfirmed + ` AS unconfirmed, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
   ` + timeText("completed_at") + ` AS completed_at FROM runs`,
 	}
 }
+
+// postsText is SQL for the posts, whose times are microseconds in the table and text for people.
+var postsText = `CASE WHEN posts IS NOT NULL THEN (SELECT json_group_array(json_set(value, '$.at', ` + timeText(`(value ->> '$.at')`) + `))
+  FROM json_each(posts)) END`
 
 // unconfirmed is SQL for the targets of a post_sync that was sent and has not been reported as done or failed, nor
 // resolved, nor is accepted where nobody would report (HP-4).
