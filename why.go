@@ -2,6 +2,7 @@ package towline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -31,6 +32,41 @@ type Evidence struct {
 	Stream   string          `json:"stream"`
 	At       time.Time       `json:"at"`
 	Text     string          `json:"text"` // without tokens
+}
+
+// whyJSON is Why as it is written: its times are UTC text, that of Reason too, which counts microseconds.
+type whyJSON struct {
+	Of       string                `json:"of"`
+	ID       string                `json:"id"`
+	Status   string                `json:"status"`
+	Reason   reasonJSON            `json:"reason"`
+	Counts   []decider.ReasonCount `json:"counts,omitempty"`
+	Evidence Evidence              `json:"evidence,omitzero"`
+}
+
+type reasonJSON struct {
+	decider.Reason
+	Since time.Time `json:"since,omitzero"` // these two stand for those of Reason
+	Next  time.Time `json:"next,omitzero"`
+}
+
+// MarshalJSON writes times as UTC text.
+func (w Why) MarshalJSON() ([]byte, error) {
+	return json.Marshal(whyJSON{
+		Of: w.Of, ID: w.ID, Status: w.Status, Counts: w.Counts, Evidence: w.Evidence,
+		Reason: reasonJSON{Reason: w.Reason, Since: w.Reason.Since.Time(), Next: w.Reason.Next.Time()},
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (w *Why) UnmarshalJSON(b []byte) error {
+	var j whyJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*w = Why{Of: j.Of, ID: j.ID, Status: j.Status, Reason: j.Reason.Reason, Counts: j.Counts, Evidence: j.Evidence}
+	w.Reason.Since, w.Reason.Next = events.MicrosOf(j.Reason.Since), events.MicrosOf(j.Reason.Next)
+	return nil
 }
 
 // Why says why a run, a unit, a job, a message or a register is no further: exactly one reason, what shows it, and by when

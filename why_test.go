@@ -2,6 +2,7 @@ package towline_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -248,4 +249,26 @@ func TestWhyBehindALongReference(t *testing.T) {
 	require.Equal(t, first.Reason.Behind, later.Reason.Behind)
 	require.Greater(t, later.Evidence.Position, first.Evidence.Position)
 	require.Greater(t, later.Reason.Next, first.Reason.Next)
+}
+
+// WHY-1: written as JSON an answer has one kind of time, UTC text, and is read back as it was.
+func TestWhyAsJSON(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	p := w.plan(towline.RunSpec{Sync: "north"})
+	w.dispatch(p.Run)
+	why := w.why(w.unit(p.Run, 1).Alias)
+	require.NotZero(t, why.Reason.Next)
+	why.Reason.Since = why.Reason.Next.Add(-events.SpanOf(time.Minute)) // which only some of them have
+	b, err := json.Marshal(why)
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"next":"`+why.Reason.Next.Time().Format(time.RFC3339Nano)+`"`)
+	require.Contains(t, string(b), `"since":"`+why.Reason.Since.Time().Format(time.RFC3339Nano)+`"`)
+	require.Contains(t, string(b), `"at":"`+why.Evidence.At.Format(time.RFC3339Nano)+`"`)
+	var back towline.Why
+	require.NoError(t, json.Unmarshal(b, &back))
+	require.Equal(t, why, back)
+
+	b, err = json.Marshal(towline.Why{Of: "run"})
+	require.NoError(t, err)
+	require.NotContains(t, string(b), "0001-01-01")
 }
