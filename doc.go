@@ -4,12 +4,29 @@
 // Every state change is an event in one append-only log. Views are folds of the log, changed in the same transaction.
 // Messages are hints: one may be lost, late or doubled, and only time changes. Recovery is a replay.
 //
-// # Parts
+// # What you call
 //
-// Most programs need package node, which ties one process together, and the two ports: package provider, where data
-// comes from, and package sink, where it goes. This package holds the engine below them: [Engine.Plan] accepts a request,
-// [Engine.Wait] returns when its run has ended, [Engine.Claim] and [Engine.Settle] are a worker's verbs,
-// [Engine.View] answers questions, and [Engine.Verify] proves the views and the log.
+// Most programs open a node with package node, write a provider (package provider) for a sink (package sink), and call
+// these methods of [Engine], which Node.Engine returns:
+//
+//   - to run something: [Engine.Plan]; to wait for its end: [Engine.Wait], or [Engine.WaitPostSync] for what follows it
+//   - to ask: [Engine.View] with the queries of package projections, [Engine.Why] for what a thing waits for,
+//     [Engine.Health], and of the past [Engine.PositionAt] and Node.AsOf
+//   - to run what failed again: [Engine.RetryFailed]
+//   - to end it: [Engine.CancelRun], [Engine.CancelUnit]; to give a lost worker's unit back: [Engine.ReleaseUnit]
+//   - to hold everything, or a source: [Engine.PauseEngine], [Engine.ResumeEngine], [Engine.PauseSource],
+//     [Engine.ResumeSource]
+//   - what waits for a person: [Engine.Redrive] and [Engine.Resolve]; to hold a wakeup that a broker does not take:
+//     [Engine.Park]
+//   - to send a message of your own: [Engine.Submit], or store/sqlite.Outbox in your transaction; to take an old outbox
+//     table over: Node.Import
+//   - to consume post_sync outside of the process: [Engine.StartPost], [Engine.CompletePost], [Engine.FailPost] and [Once]
+//   - to prove the views and the log: Node.Verify; to confirm a clock that is right: [Engine.ConfirmClock]
+//
+// The other methods are for package node and the shells below it: the relay (as [Engine.Nudged], [Engine.ExpireLeases],
+// [Engine.ReleaseClaims], [Engine.CheckWaiters]), the handlers and workers (as [Engine.Claim], [Engine.Renew],
+// [Engine.Settle]), and whoever builds a shell of his own ([Engine.Transact], [Tx]). An application needs none of them.
+// docs/OPERATING.md has the answers to an operator's questions.
 //
 // # Guarantees
 //

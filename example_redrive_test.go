@@ -18,7 +18,8 @@ import (
 )
 
 // A wakeup that is parked, here by an operator before the process publishes anything, waits in sight until somebody
-// redrives it. One that was refused too often waits in the same way.
+// redrives it. One that was refused too often waits in the same way. On a node that runs, its register would be idle after
+// milliseconds, with nothing to park.
 func ExampleEngine_Redrive() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "towline-example-")
