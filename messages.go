@@ -70,9 +70,28 @@ func (t *Tx) keyed(topic string, m events.MessageSubmitted) (events.MessageID, b
 	return row.Message, err == nil, err
 }
 
-// RejectMessage records that a message can never be handled (M-8), or that its handler has failed too often (M-11). One that
-// is over stays as it is. Errors: ErrNoMessage; ErrUnavailable; ErrStopped.
+// RejectMessage records that a message can never be handled (M-8). One that is over stays as it is. Errors: ErrNoMessage;
+// ErrUnavailable; ErrStopped.
 func (e *Engine) RejectMessage(ctx context.Context, id events.MessageID, c events.Category, text string) error {
+	return e.onDelivered(ctx, id, func(row projections.MessageRow) decider.Command {
+		return decider.RejectMessage{
+			Topic: row.Topic, Message: id, Taken: true, Category: c, Text: CleanText(text, e.knobs.ErrorMaxBytes),
+		}
+	})
+}
+
+// FailMessage parks a message whose consumer has failed at every delivery, with what it said last (M-11): Redrive delivers
+// it again. One that is over, or parked already, stays as it is. Errors: ErrNoMessage; ErrUnavailable; ErrStopped.
+func (e *Engine) FailMessage(ctx context.Context, id events.MessageID, text string) error {
+	return e.onDelivered(ctx, id, func(row projections.MessageRow) decider.Command {
+		return decider.FailMessage{
+			Owner: id, Over: row.Status != decider.MessageOpen, Text: CleanText(text, e.knobs.ErrorMaxBytes),
+		}
+	})
+}
+
+// onDelivered decides about a message that a relay has taken: nobody has got another one.
+func (e *Engine) onDelivered(ctx context.Context, id events.MessageID, command func(projections.MessageRow) decider.Command) error {
 	return e.Transact(ctx, "", func(tx *Tx) error {
 		row, found, err := tx.View().MessageRow(id)
 		if err != nil {
@@ -85,9 +104,7 @@ func (e *Engine) RejectMessage(ctx context.Context, id events.MessageID, c event
 		if taken := r.Attempts > 0 || r.Closed > 0 || r.Current > 1 || r.MaybePublished; !found || !taken {
 			return fmt.Errorf("%w: %s", ErrNoMessage, id)
 		}
-		_, err = tx.Execute(decider.RejectMessage{
-			Topic: row.Topic, Message: id, Taken: true, Category: c, Text: CleanText(text, e.knobs.ErrorMaxBytes),
-		})
+		_, err = tx.Execute(command(row))
 		return err
 	})
 }

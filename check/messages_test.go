@@ -94,6 +94,9 @@ var messageCorruptions = []corruption{
 	{"I-2", "M-8: a message is rejected for a reason of units", appMessages, func(s *script) *entry {
 		return change(find[events.MessageRejected](s, 0), func(r *events.MessageRejected) { r.Category = events.Network })
 	}},
+	{"I-2", "M-11: a consumer gives up a message that was never published", appMessages, func(s *script) *entry {
+		return change(findIn[events.OutboxParked](s, events.MessageStream(messageID(6)), 0), func(p *events.OutboxParked) { p.Cause = events.ParkHandlerFailed })
+	}},
 	{"I-2", "REC-11: a message that its process still has is armed again", appMessages, func(s *script) *entry {
 		again := find[events.NodeStarted](s, 1)
 		return s.alone(s.before(again, events.MessageStream(messageID(2)), events.OutboxArmed{N: 2, AvailableAt: again.at, Cause: events.ArmMaterialized}))

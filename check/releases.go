@@ -94,12 +94,27 @@ func (c *Checker) checkBackoff(e events.Envelope, r *register, ev events.OutboxR
 	}
 }
 
+// gaveUp checks M-11: the consumer of a message gives up what a relay has published, or may have.
+func (c *Checker) gaveUp(e events.Envelope, r *register, ev events.OutboxParked) {
+	out := r.State == Claimed || r.State == Pending && r.MaybePublished || r.State == Idle && r.Closed > 0
+	switch {
+	case r.message == nil:
+		c.wrong("I-2", e, "%s is parked for its consumer, and has none (M-11)", r.Kind)
+	case !out || ev.N != r.Current:
+		c.wrong("I-2", e, "a consumer parks wakeup %d of a register that is %s (M-11)", ev.N, r.describe())
+	case r.message.over():
+		c.wrong("I-2", e, "a consumer parks a message that is %s (M-11)", r.message.Status)
+	}
+}
+
 // parked checks O-S7 and O-S7a.
 func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked) {
 	limit := c.settings(e.Node).MaxAttempts
 	switch {
 	case r.order() != events.PublishFirst:
 		c.wrong("I-2", e, "wakeup %d of a mark_first kind is parked; nothing could redrive it (O-15, O-21)", ev.N)
+	case ev.Cause == events.ParkHandlerFailed:
+		c.gaveUp(e, r, ev)
 	case r.State != Pending || ev.N != r.Current:
 		c.wrong("I-2", e, "it parks wakeup %d of a register that is %s (O-S7)", ev.N, r.describe())
 	case ev.Cause == events.ParkOperator:
@@ -126,6 +141,10 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 		c.wrong("I-2", e, "it counts %d attempts, and the log %d (O-15)", ev.Attempts, r.Attempts)
 	}
 	c.noteParked(e, r, ev)
+	if ev.Cause == events.ParkHandlerFailed && ev.N == r.Closed && r.State == Idle {
+		r.State = Parked // its number stays closed
+		return
+	}
 	if ev.N != r.Current || ev.N <= r.Closed {
 		return
 	}

@@ -171,9 +171,9 @@ var unitSteps = map[events.UnitStatus][]events.UnitStatus{
 // registerSteps is section 6.3.
 var registerSteps = map[RegisterStatus][]RegisterStatus{
 	"":                 {RegisterPending},
-	RegisterIdle:       {RegisterPending},
+	RegisterIdle:       {RegisterPending, RegisterParked},                  // parked by its consumer, as is what is claimed
 	RegisterPending:    {RegisterPending, RegisterClaimed, RegisterParked}, // parked behind its release, or by an operator
-	RegisterClaimed:    {RegisterClaimed, RegisterPending, RegisterIdle, RegisterMarked},
+	RegisterClaimed:    {RegisterClaimed, RegisterPending, RegisterIdle, RegisterMarked, RegisterParked},
 	RegisterMarked:     {RegisterMarked, RegisterIdle, RegisterUnresolved},
 	RegisterParked:     {RegisterPending},
 	RegisterUnresolved: {RegisterUnresolved, RegisterIdle},
@@ -226,6 +226,9 @@ var messageSteps = map[MessageStatus][]MessageStatus{
 
 func (w *world) requireSoundRegister(b Register, e events.Event, a Register) {
 	require.Contains(w.t, registerSteps[b.Status], a.Status, "%s by %s", b.Status, e.EventType())
+	if a.Status == RegisterParked && b.Status != RegisterPending {
+		require.Equal(w.t, events.KindMessage, a.Kind, "M-11: only messages have a consumer that gives up")
+	}
 	require.LessOrEqual(w.t, a.Closed, a.Current)
 	require.LessOrEqual(w.t, a.Current, a.Newest)
 	require.GreaterOrEqual(w.t, a.Attempts, 0)

@@ -2,8 +2,8 @@ package decider
 
 import "github.com/towline-dev/towline/events"
 
-// RejectMessage says that a message can never be handled (M-8), or that its handler has failed too often (M-11). Nothing
-// is delivered any more. A message that is over stays what it is: a late failure never undoes an effect.
+// RejectMessage says that a message can never be handled (M-8). Nothing is delivered any more; one whose handler has failed
+// too often waits for a person instead (FailMessage). A message that is over stays what it is: a late failure never undoes an effect.
 type RejectMessage struct {
 	Topic    string
 	Message  events.MessageID

@@ -71,6 +71,46 @@ func TestASubmittedMessageIsArmed(t *testing.T) {
 	}
 }
 
+// M-11, O-S8: a consumer gives up a message wherever its delivery finds the register, and a redrive begins anew. What was
+// surely never published, what is over, and what waits for a person already, is left alone.
+func TestAMessageWhoseConsumerFailsIsParked(t *testing.T) {
+	fail := FailMessage{Owner: theMessage, Text: "no"}
+	claimed := []happening{at(0, armed(1, 0)), at(0, taken(1, 1, tokenA, 0))}
+	closed := and(claimed, at(second, published(1, tokenA)))
+	maybe := and(claimed, at(second, released(1, tokenA, events.ReleaseClaimExpired, second, true)))
+	for name, given := range map[string][]happening{"closed": closed, "claimed": claimed, "may be published": maybe} {
+		before := givenMessageRegister(given...)
+		got := decide(t, before, fail)
+		require.Equal(t, []events.Event{
+			events.OutboxParked{N: 1, Cause: events.ParkHandlerFailed, Attempts: before.Attempts, Text: "no"},
+		}, got, name)
+		given = and(given, then(minute, got)...)
+		parked := givenMessageRegister(given...)
+		require.Equal(t, RegisterParked, parked.Status, name)
+		requireNothing(t, parked, fail)
+		gone := Redrive{Now: t0.Add(hour), CloserGone: true}
+		require.False(t, gone.Materialize(events.KindMessage, parked), "%s: a person's", name)
+		again := decide(t, parked, RedriveWakeup{Owner: theMessage, Kind: events.KindMessage, At: t0.Add(hour)})
+		require.Equal(t, []events.Event{events.OutboxArmed{N: 2, AvailableAt: t0.Add(hour), Cause: events.ArmRedriven}}, again, name)
+		require.Equal(t, RegisterPending, givenMessageRegister(and(given, then(hour, again)...)...).Status, name)
+	}
+	over := fail
+	over.Over = true
+	requireNothing(t, givenMessageRegister(closed...), over)
+	requireNothing(t, givenMessageRegister(), fail)
+	requireNothing(t, givenMessageRegister(at(0, armed(1, 0))), fail)
+}
+
+// M-11, O-9: a consumer that is faster than the mark takes nothing from the relay: the mark finds that it is done.
+func TestAMarkBehindAConsumerThatGaveUpIsNothing(t *testing.T) {
+	given := []happening{at(0, armed(1, 0)), at(0, taken(1, 1, tokenA, 0))}
+	given = and(given, then(second, decide(t, givenMessageRegister(given...), FailMessage{Owner: theMessage}))...)
+	late := MarkWakeup{Owner: events.RunID(theMessage), Kind: events.KindMessage, At: t0.Add(second), N: 1, Token: tokenA}
+	requireNothing(t, givenMessageRegister(given...), late)
+	late.Token = tokenB
+	require.Empty(t, requireRefused(t, givenMessageRegister(given...), late, ErrClaimLost))
+}
+
 func givenMessageRegister(hs ...happening) Register {
 	id := events.MessageStream(theMessage)
 	return Fold(id, history(id, hs...)).(Register)

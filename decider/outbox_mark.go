@@ -21,6 +21,9 @@ func (MarkWakeup) Fresh() bool               { return false }
 
 func (c MarkWakeup) decide(s State) ([]events.Event, *Rejection) {
 	r := s.(Register)
+	if r.gaveUp(c.N, c.Token) {
+		return nil, nil // the consumer was faster than the mark
+	}
 	if rejection := r.holds(c.Name(), c.N, c.Token, c.At); rejection != nil {
 		return nil, rejection
 	}

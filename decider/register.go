@@ -15,6 +15,8 @@ import (
 //	        Armed(n+1) │     ▼ Parked(n)
 //	                  parked(n)
 //
+// The consumer of a message parks it in whatever state it is, but for one that was surely never published (M-11).
+//
 // An operator parks what is pending, redrives what is parked, which arms n+1, and resolves what is unresolved, which
 // closes it.
 //
@@ -38,7 +40,7 @@ type Register struct {
 	Next   int // the number that waits; 0: none
 	NextAt events.Micros
 
-	Claim Claim // zero unless claimed or marked
+	Claim Claim // zero unless claimed or marked; the token alone where a consumer was faster than the mark (M-11)
 
 	Targets  int             // how many outcomes the mark of a mark_first number calls for
 	Outcomes []TargetOutcome // of it, in order
@@ -185,7 +187,11 @@ func (r Register) evolve(env events.Envelope) Register {
 		r = r.closed(env, e.N).advanced()
 	case events.OutboxParked:
 		r.LastCause, r.LastText = string(e.Cause), e.Text
-		r.Status, r.Claim, r.AvailableAt, r.Floor = RegisterParked, Claim{}, 0, false
+		claim := Claim{}
+		if e.Cause == events.ParkHandlerFailed {
+			claim.Token = r.Claim.Token // its relay may come to mark it
+		}
+		r.Status, r.Claim, r.AvailableAt, r.Floor = RegisterParked, claim, 0, false
 		if r.Next != 0 {
 			r = r.advanced()
 		}

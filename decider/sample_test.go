@@ -118,6 +118,7 @@ func samples() []sample {
 
 		{nil, SubmitMessage{Topic: "t", Message: events.MessageSubmitted{Message: theMessage}}},
 		{submittedMessage(), rejected()},
+		{claimedRegister(), FailMessage{Owner: theRun, Text: "no"}},
 		{nil, imported(ImportPending)},
 		{nil, imported(ImportInProgress)},
 		{nil, imported(ImportSpent)},
@@ -183,7 +184,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"open_job", "link_job", "close_job", "plan_run", "start_run", "finalize_run", "start_post", "complete_post", "fail_post",
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
-		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
+		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "fail_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
 		"note_step", "confirm_clock", "stop_node", "open_breaker", "close_breaker",
 		"pause_engine", "resume_engine", "pause_source", "resume_source",
 	}, names)

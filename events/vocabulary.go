@@ -239,13 +239,14 @@ const (
 	DropUnitGone    DropReason = "unit_gone"
 )
 
-// ParkCause says why a wakeup is published no more (O-15).
+// ParkCause says why a wakeup is published no more (O-15, M-11).
 type ParkCause string
 
 const (
-	ParkAttempts  ParkCause = "attempts"
-	ParkPermanent ParkCause = "permanent"
-	ParkOperator  ParkCause = "operator"
+	ParkAttempts      ParkCause = "attempts"
+	ParkPermanent     ParkCause = "permanent"
+	ParkOperator      ParkCause = "operator"
+	ParkHandlerFailed ParkCause = "handler_failed" // of a message: its consumer has failed at every delivery (M-11)
 )
 
 // Outcome is what is known of a publish (O-10). Unknown is a result of its own, never folded into another.

@@ -94,7 +94,9 @@ func (h *Handlers) persist(m *message.Message, handle func(context.Context) erro
 		h.complain(err)
 		err = handle(ctx)
 	}
+	_, told := errors.AsType[*handlerError](err) // with how often it has come
 	switch {
+	case told:
 	case errors.Is(err, provider.ErrStopping):
 		h.logger.Debug("message given back", "message", m.UUID, "reason", err)
 	case err != nil:

@@ -22,7 +22,7 @@ import (
 // rolled back after 4 seconds. ctx ends with it.
 //
 // An error undoes all of it; the transport delivers the message again, handler.max_deliveries times in all, and then it is
-// rejected (M-11). An error of Invalid rejects it at once.
+// parked until somebody redrives it (M-11). An error of Invalid rejects it for good, at once.
 type MessageHandler func(ctx context.Context, tx *sql.Tx, m *message.Message) error
 
 // Consumer is what handles the messages of a topic.
@@ -115,10 +115,27 @@ func (h *Handlers) messageFailed(ctx context.Context, id events.MessageID, m *me
 	if _, invalid := errors.AsType[*invalidError](err); invalid {
 		return h.reject(ctx, id, m, events.InvalidPayload, err)
 	}
-	if transport.Delivery(ctx) < h.e.Knobs().MaxDeliveries { // a transport that does not count gives up by itself
-		return &handlerError{towline.CleanText(err.Error(), h.e.Knobs().ErrorMaxBytes), err}
+	delivery, most := transport.Delivery(ctx), h.e.Knobs().MaxDeliveries
+	text := towline.CleanText(err.Error(), h.e.Knobs().ErrorMaxBytes)
+	if delivery < most { // a transport that does not count gives up by itself
+		h.logger.Warn("message failed; its transport delivers it again", "message", m.UUID, "delivery", delivery, "of", most, "error", text)
+		return &handlerError{text, err}
 	}
-	return h.reject(ctx, id, m, events.HandlerFailed, err)
+	return h.park(ctx, id, m, delivery, text)
+}
+
+// park leaves a message to a person that no delivery has cured (M-11).
+func (h *Handlers) park(ctx context.Context, id events.MessageID, m *message.Message, deliveries int, text string) error {
+	err := h.e.FailMessage(ctx, id, text)
+	switch {
+	case errors.Is(err, towline.ErrNoMessage):
+		h.unknown(m, id)
+		return nil
+	case err != nil:
+		return fmt.Errorf("park message %s: %w", m.UUID, err)
+	}
+	h.logger.Error("message parked; a redrive delivers it again", "message", m.UUID, "deliveries", deliveries, "error", text)
+	return nil
 }
 
 func (h *Handlers) reject(ctx context.Context, id events.MessageID, m *message.Message, c events.Category, cause error) error {

@@ -163,8 +163,8 @@ func TestAnUnknownMessageIsAcknowledged(t *testing.T) {
 	})
 }
 
-// M-11, SC-321: a consumer's failure is tried again by the transport alone, up to handler.max_deliveries, and then the
-// message is rejected; the outbox publishes nothing for it.
+// M-11, SC-321: a consumer's failure is tried again by the transport alone, up to handler.max_deliveries, and the log of the
+// process says how often; then the message is parked. The outbox publishes nothing for it until somebody redrives it.
 func TestAConsumerThatFailsIsTriedAgainByTheTransport(t *testing.T) {
 	for name, fails := range map[string]func() error{
 		"an error": func() error { return errors.New("password=hunter2") },
@@ -186,12 +186,20 @@ func TestAConsumerThatFailsIsTriedAgainByTheTransport(t *testing.T) {
 				m.SetContext(transport.WithDelivery(context.Background(), 3))
 				require.NoError(t, s.handleMessage(m))
 				got := s.message(id)
-				require.Equal(t, projections.MessageRejected, got.State)
-				require.Equal(t, events.HandlerFailed, got.Category)
-				require.Contains(t, got.Text, "password=***")
+				require.Equal(t, projections.MessageParked, got.State)
+				require.Equal(t, string(events.ParkHandlerFailed), got.LastCause)
+				require.Contains(t, got.LastText, "password=***")
+				require.Empty(t, got.Category)
+				for _, line := range []string{"delivery=1 of=3", "delivery=2 of=3", `msg="message parked; a redrive delivers it again"`} {
+					require.Contains(t, s.log.String(), line)
+				}
 				require.NotContains(t, s.log.String(), "hunter2")
 				require.Equal(t, 1, got.Attempts, "the outbox knows nothing of it")
 				require.Zero(t, s.seats())
+
+				require.NoError(t, s.handleMessage(m), "a delivery that comes late")
+				require.NoError(t, s.e.Redrive(t.Context(), towline.MessageRegister(id), towline.Actor{Name: "ada"}))
+				require.Equal(t, projections.MessagePending, s.message(id).State)
 			})
 		})
 	}
@@ -243,9 +251,9 @@ func TestAnEffectWhoseStoreIsAwayUsesUpNoDelivery(t *testing.T) {
 
 		s.withConsumer(handlers.Consumer{Handle: func(context.Context, *sql.Tx, *message.Message) error { return errors.New("no") }})
 		s.store.gone.Store(true)
-		require.ErrorIs(t, s.handleMessage(m), towline.ErrUnavailable, "the rejection could not be written")
+		require.ErrorIs(t, s.handleMessage(m), towline.ErrUnavailable, "that it is parked could not be written")
 		s.store.gone.Store(false)
 		require.NoError(t, s.handleMessage(m))
-		require.Equal(t, events.HandlerFailed, s.message(id).Category)
+		require.Equal(t, projections.MessageParked, s.message(id).State)
 	})
 }

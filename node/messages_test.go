@@ -125,10 +125,12 @@ func TestANodeIsAnOutboxAlone(t *testing.T) {
 }
 
 // M-11, M-12, J-3, SC-321: in process a message goes from the transaction to its handler, whose effect commits with the
-// record of it; a failure is tried again by the transport alone, and rejected at last.
+// record of it; a failure is tried again by the transport alone, and parked at last. Its neighbours pass, and a redrive
+// begins a new row of deliveries.
 func TestMessagesAreHandledInProcess(t *testing.T) {
 	var mu sync.Mutex
 	tries := map[string]int{}
+	cured := false
 	n := start(t, open(t, node.Config{
 		Knobs: towline.Knobs{MaxDeliveries: 3},
 		Messages: map[string]node.Consumer{bookings: {
@@ -142,11 +144,12 @@ func TestMessagesAreHandledInProcess(t *testing.T) {
 				mu.Lock()
 				tries[string(m.Payload)]++
 				try := tries[string(m.Payload)]
+				bad := string(m.Payload) == "bad" && !cured
 				mu.Unlock()
 				if err := invoice(ctx, tx, m); err != nil {
 					return err
 				}
-				if string(m.Payload) == "bad" || string(m.Payload) == "odd" && try < 3 {
+				if bad || string(m.Payload) == "odd" && try < 3 {
 					return errors.New("not now")
 				}
 				return nil
@@ -156,7 +159,7 @@ func TestMessagesAreHandledInProcess(t *testing.T) {
 	_, err := n.DB().Exec(bookingTables)
 	require.NoError(t, err)
 	want := map[string]projections.MessageState{
-		"12A": projections.MessageHandled, "odd": projections.MessageHandled, "bad": projections.MessageRejected, "much too long": projections.MessageRejected,
+		"12A": projections.MessageHandled, "odd": projections.MessageHandled, "bad": projections.MessageParked, "much too long": projections.MessageRejected,
 	}
 	ids := map[string]events.MessageID{}
 	for seat := range want {
@@ -166,11 +169,22 @@ func TestMessagesAreHandledInProcess(t *testing.T) {
 	n.Nudge()
 	for seat, state := range want {
 		m := inState(t, n.Node, ids[seat], state)
-		require.Equal(t, map[string]events.Category{"bad": events.HandlerFailed, "much too long": events.InvalidPayload}[seat], m.Category)
+		require.Equal(t, map[string]events.Category{"much too long": events.InvalidPayload}[seat], m.Category)
+		if state == projections.MessageParked {
+			require.Equal(t, [2]string{"handler_failed", "not now"}, [2]string{m.LastCause, m.LastText})
+		}
 	}
 	require.Equal(t, map[string]int{"12A": 1, "odd": 3, "bad": 3}, tries)
 	require.Equal(t, 2, rows(t, n.Node, "invoice"))
 	require.Empty(t, enginetest.Only[events.OutboxReleased](logOf(t, n.Node)), "M-11: the outbox publishes once")
+	requireGood(t, n.Node)
+
+	mu.Lock()
+	cured = true
+	mu.Unlock()
+	require.NoError(t, n.Engine().Redrive(t.Context(), towline.MessageRegister(ids["bad"]), ada))
+	inState(t, n.Node, ids["bad"], projections.MessageHandled)
+	require.Equal(t, 4, tries["bad"])
 	requireGood(t, n.Node)
 	n.end()
 }

@@ -14,7 +14,7 @@ import (
 type appMessages struct{}
 
 func (appMessages) Name() string    { return "messages" }
-func (appMessages) Revision() int   { return 2 }
+func (appMessages) Revision() int   { return 3 }
 func (appMessages) Tables() []Table { return []Table{{"messages", "message_id"}} }
 
 func (appMessages) Schema() []string {
@@ -80,7 +80,7 @@ func applyMessageRegister(tx Writer, env events.Envelope, r decider.Register) er
 	case events.OutboxArmed:
 		return tx.Exec(`UPDATE messages SET armed = 1, in_process = NULL, parked = 0 WHERE message_id = $1`, blob(r.Owner))
 	case events.OutboxParked:
-		return tx.Exec(`UPDATE messages SET parked = 1 WHERE message_id = $1 AND status = 'open'`, blob(r.Owner))
+		return tx.Exec(`UPDATE messages SET parked = 1, in_process = NULL WHERE message_id = $1 AND status = 'open'`, blob(r.Owner))
 	case events.OutboxDispatched:
 		if events.InProcess(e.Transport) { // a consumer may have been faster than the mark
 			return tx.Exec(`UPDATE messages SET in_process = $2 WHERE message_id = $1 AND status = 'open'`, blob(r.Owner), blob(env.Node))
