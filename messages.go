@@ -253,8 +253,22 @@ func (t *Tx) armLost(id events.MessageID) (bool, error) {
 	if !d.Materialize(events.KindMessage, r) {
 		return false, nil
 	}
+	died, err := t.died(r.ClosedBy)
+	if err != nil {
+		return false, err
+	}
 	results, err := t.Execute(decider.ArmWakeup{
-		Owner: events.RunID(id), Kind: events.KindMessage, At: t.now, Cause: events.ArmMaterialized,
+		Owner: events.RunID(id), Kind: events.KindMessage, At: t.now, Cause: events.ArmMaterialized, Died: died,
 	})
 	return err == nil && len(results[0].Events) > 0, err
+}
+
+// died reports an incarnation that is gone and has not stopped: a stop lets handlers finish, so what it leaves in its queue
+// was in nobody's hands (N-6). Of one that shares its store and is not gone nobody knows.
+func (t *Tx) died(n events.NodeID) (bool, error) {
+	f, err := t.fold(events.NodeStream(n), false)
+	if err != nil {
+		return false, err
+	}
+	return t.Gone(n) && f.state.(decider.Node).StoppedAt == 0, nil
 }

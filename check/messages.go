@@ -98,7 +98,14 @@ func (c *Checker) mayArmMessage(e events.Envelope, r *register, ev events.Outbox
 	}
 	switch ev.Cause {
 	case events.ArmRedriven:
+		r.lost = 0
 	case events.ArmMaterialized:
+		if died := c.diedWith(r.markNode); ev.Died != died {
+			c.wrong("I-2", e, "message %s is said to have died with its process: %t (M-16)", r.message.ID, ev.Died)
+		}
+		if ev.Died {
+			r.lost++
+		}
 		stale := c.settings(e.Node).Stale
 		died := c.gone(r.markNode) || stale > 0 && r.LastDispatchedAt.Add(stale) <= e.At
 		switch {
@@ -111,6 +118,9 @@ func (c *Checker) mayArmMessage(e events.Envelope, r *register, ev events.Outbox
 		c.wrong("I-2", e, "a message is armed again by redrive only (section 7)")
 	}
 }
+
+// diedWith reports an incarnation that is gone and has not stopped.
+func (c *Checker) diedWith(id events.NodeID) bool { return c.gone(id) && !c.nodes[id].stopped }
 
 // endOfMessages is I-25: a submitted message is an obligation, and no transaction of an engine decides anything before it
 // is armed. A transaction that does nothing but arm may leave some to the next.

@@ -11,7 +11,9 @@ import (
 var mail = events.AppStream("mail")
 
 func (s *script) armMessage(n, wakeup int, cause events.ArmCause) {
-	s.add(events.MessageStream(messageID(n)), events.OutboxArmed{N: wakeup, AvailableAt: s.now, Cause: cause})
+	s.add(events.MessageStream(messageID(n)), events.OutboxArmed{
+		N: wakeup, AvailableAt: s.now, Cause: cause, Died: cause == events.ArmMaterialized,
+	})
 }
 
 func (s *script) takeMessage(n, wakeup int) events.Token {

@@ -12,6 +12,7 @@ type node struct {
 	settings Settings
 	syncs    []events.Configured // what it is configured for; nil: it did not say
 	gone     bool
+	stopped  bool            // it has said so itself
 	why      string          // it is gone
 	since    events.Position // it is gone
 	breakers []*breaker      // that have opened
@@ -68,6 +69,7 @@ func (c *Checker) nodeEvent(e events.Envelope, id events.NodeID) {
 		n.settings = n.settings.with(ev.Changed)
 		c.restale(n.settings.Stale)
 	case events.NodeStopped:
+		n.stopped = true
 		c.leave(e, n, "it stopped")
 	case events.ClockStepped:
 		c.clockStepped(e, ev)

@@ -74,6 +74,7 @@ type register struct {
 	message *message // nil for the other kinds
 	last    events.Position
 
+	lost       int   // how many processes in a row have died with the message (M-16)
 	parked     []int // numbers that are parked and not closed (K-1)
 	topClaimed int   // highest number ever claimed
 	claims     int

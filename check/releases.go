@@ -42,6 +42,9 @@ func (c *Checker) releasedClaim(e events.Envelope, r *register, ev events.Outbox
 	c.checkBreakerRelease(e, r, ev)
 	c.checkBlame(e, r, ev)
 
+	if ev.Cause == events.ReleaseIncarnationGone && r.message != nil {
+		r.lost++
+	}
 	r.releasedTx, r.released, r.counted, r.cause = c.tx.position, ev.N, ev.Counted, ev.Cause
 	if r.State != Claimed || ev.N != r.Current {
 		return // reported; whatever is open stays as it is
@@ -117,6 +120,10 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 		c.gaveUp(e, r, ev)
 	case r.State != Pending || ev.N != r.Current:
 		c.wrong("I-2", e, "it parks wakeup %d of a register that is %s (O-S7)", ev.N, r.describe())
+	case ev.Cause == events.ParkCrashSuspect:
+		if most := c.settings(e.Node).MaxDeliveries; r.message == nil || most > 0 && r.lost < most {
+			c.wrong("I-2", e, "wakeup %d is parked as a crash suspect, and %d processes have died with it; handler.max_deliveries is %d (M-16)", ev.N, r.lost, most)
+		}
 	case ev.Cause == events.ParkOperator:
 		c.checkOperator(e, "", true, ev.Text)
 		if r.run != nil && r.Kind != events.KindPostSync && r.run.Status.Terminal() {

@@ -22,6 +22,7 @@ type Settings struct {
 	Stale             events.Span           // dispatch.stale
 	NeverStartedAfter events.Span           // dispatch.never_started_after; negative: never
 	MaxAttempts       int                   // relay.max_attempts
+	MaxDeliveries     int                   // handler.max_deliveries
 	BackoffBase       events.Span           // relay.backoff_base
 	BackoffCap        events.Span           // relay.backoff_cap
 	PostRedriveAfter  events.Span           // post_sync.redrive_after
@@ -63,6 +64,7 @@ func (s Settings) with(config json.RawMessage) Settings {
 	number("cap.bucket.default", &s.CapBucket)
 	number("cap.engine", &s.CapEngine)
 	number("relay.max_attempts", &s.MaxAttempts)
+	number("handler.max_deliveries", &s.MaxDeliveries)
 	number("relay.drain_rate", &s.DrainRate)
 	number("rate_limit.max_deferrals", &s.MaxDeferrals)
 	number("plan.max_units", &s.MaxUnits)

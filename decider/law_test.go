@@ -318,6 +318,8 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return reflect.ValueOf(u.Dispatches + 1) // rises as a register's numbers do
 	case "Messages":
 		return pick(w, f.Name, 0, 1, 2)
+	case "MaxLosses":
+		return pick(w, f.Name, 0, 1, 3)
 	case "MaxAttempts":
 		return pick(w, f.Name, 1, 3, 20)
 	case "ExpiresAt":

@@ -71,7 +71,7 @@ func TestASubmittedMessageIsArmed(t *testing.T) {
 	}
 }
 
-// M-11, O-S8: a consumer gives up a message wherever its delivery finds the register, and a redrive begins anew. What was
+// M-11, O-S7c, O-S8: a consumer gives up a message wherever its delivery finds the register, and a redrive begins anew. What was
 // surely never published, what is over, and what waits for a person already, is left alone.
 func TestAMessageWhoseConsumerFailsIsParked(t *testing.T) {
 	fail := FailMessage{Owner: theMessage, Text: "no"}

@@ -14,6 +14,7 @@ type ArmWakeup struct {
 	At    events.Micros
 	Cause events.ArmCause
 	New   bool // the register is surely new: no read
+	Died  bool // of a message that is materialized: its process ended without a stop (M-16)
 }
 
 func (ArmWakeup) Name() string              { return "arm_wakeup" }
@@ -32,5 +33,5 @@ func (c ArmWakeup) decide(s State) ([]events.Event, *Rejection) {
 			return nil, nil
 		}
 	}
-	return []events.Event{events.OutboxArmed{N: n, AvailableAt: c.At, Cause: c.Cause}}, nil
+	return []events.Event{events.OutboxArmed{N: n, AvailableAt: c.At, Cause: c.Cause, Died: c.Died}}, nil
 }

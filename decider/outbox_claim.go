@@ -18,6 +18,7 @@ type ClaimWakeup struct {
 	ExpiresAt   events.Micros
 	Messages    int // that the wakeup expands to
 	MaxAttempts int
+	MaxLosses   int               // of a message that is handled in process (M-16); 0: no bound
 	Drop        events.DropReason // empty: the obligation stands, as read in this transaction
 }
 
@@ -35,6 +36,9 @@ func (c ClaimWakeup) decide(s State) ([]events.Event, *Rejection) {
 		return []events.Event{events.OutboxParked{
 			N: r.Current, Cause: events.ParkAttempts, Attempts: r.Attempts, Text: r.LastText,
 		}}, nil
+	}
+	if park := r.lostTooOften(c.MaxLosses); park != nil && c.Drop == "" {
+		return park, nil
 	}
 	claimed := events.OutboxClaimed{
 		N: r.Current, Token: c.Token, ClaimExpiresAt: c.ExpiresAt, Attempt: r.Attempts + 1, MessageCount: c.Messages,

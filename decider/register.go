@@ -40,6 +40,8 @@ type Register struct {
 	Next   int // the number that waits; 0: none
 	NextAt events.Micros
 
+	Lost int // of a message: how many processes in a row have died with it (M-16)
+
 	Claim Claim // zero unless claimed or marked; the token alone where a consumer was faster than the mark (M-11)
 
 	Targets  int             // how many outcomes the mark of a mark_first number calls for
@@ -178,6 +180,9 @@ func (r Register) evolve(env events.Envelope) Register {
 		if !e.Counted {
 			r.Attempts--
 		}
+		if e.Cause == events.ReleaseIncarnationGone && r.Kind == events.KindMessage {
+			r.Lost++
+		}
 		if e.Transport != "" {
 			r.FailedAt = env.At
 		}
@@ -209,6 +214,12 @@ func (r Register) evolve(env events.Envelope) Register {
 func (r Register) armed(env events.Envelope, e events.OutboxArmed) Register {
 	if r.Status == "" {
 		r.Owner, r.Kind, _ = env.Stream.Register()
+	}
+	switch {
+	case e.Cause == events.ArmRedriven:
+		r.Lost = 0
+	case e.Died:
+		r.Lost++
 	}
 	switch {
 	case e.N <= r.Newest && e.N == r.Next: // moved earlier while it waits

@@ -57,7 +57,7 @@ var rendered = map[string]string{
 	"clock_view.behind_ms": "number",
 	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
 	"messages_view.state": "text", "messages_view.payload": "text", "messages_view.encoding": "text", "messages_view.metadata": "text",
-	"messages_view.submitted_at": "time", "messages_view.available_at": "time", "messages_view.attempts": "number",
+	"messages_view.submitted_at": "time", "messages_view.available_at": "time", "messages_view.attempts": "number", "messages_view.lost": "number",
 	"messages_view.last_dispatched_at": "time", "messages_view.error_category": "text", "messages_view.error_text": "text",
 	"messages_view.settled_at": "time",
 }

@@ -19,6 +19,7 @@ type (
 		AvailableAt Micros   `json:"available_at"`
 		Cause       ArmCause `json:"cause"`
 		Reason      string   `json:"reason,omitzero"` // of a redrive
+		Died        bool     `json:"died,omitzero"`   // of a message: the process that had it ended without a stop (M-16)
 	}
 
 	// OutboxClaimed says that a relay takes wakeup N (O-7).

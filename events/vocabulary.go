@@ -239,13 +239,14 @@ const (
 	DropUnitGone    DropReason = "unit_gone"
 )
 
-// ParkCause says why a wakeup is published no more (O-15, M-11).
+// ParkCause says why a wakeup is published no more (O-15, M-11, M-16).
 type ParkCause string
 
 const (
 	ParkAttempts      ParkCause = "attempts"
 	ParkPermanent     ParkCause = "permanent"
 	ParkOperator      ParkCause = "operator"
+	ParkCrashSuspect  ParkCause = "crash_suspect"  // of a message: too many processes in a row have died with it (M-16)
 	ParkHandlerFailed ParkCause = "handler_failed" // of a message: its consumer has failed at every delivery (M-11)
 )
 

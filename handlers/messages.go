@@ -134,6 +134,7 @@ func (h *Handlers) park(ctx context.Context, id events.MessageID, m *message.Mes
 	case err != nil:
 		return fmt.Errorf("park message %s: %w", m.UUID, err)
 	}
+	h.e.Nudge() // a crash suspect may wait for its turn
 	h.logger.Error("message parked; a redrive delivers it again", "message", m.UUID, "deliveries", deliveries, "error", text)
 	return nil
 }
@@ -147,6 +148,7 @@ func (h *Handlers) reject(ctx context.Context, id events.MessageID, m *message.M
 	case err != nil:
 		return fmt.Errorf("reject message %s: %w", m.UUID, err)
 	}
+	h.e.Nudge() // as above
 	h.logger.Error("message rejected", "message", m.UUID, "category", c, "error", towline.CleanText(cause.Error(), h.e.Knobs().ErrorMaxBytes))
 	return nil
 }

@@ -7,12 +7,14 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/node"
@@ -25,9 +27,13 @@ const messageRole = "NODE_TEST_MESSAGES"
 const (
 	commitsOnly = "commits" // its node does not run: nothing is armed
 	hangs       = "hangs"   // its handler never returns
+	exits       = "exits"   // its handler ends the process for seat 12A
 )
 
-const saysCommitted = "committed"
+const (
+	saysCommitted = "committed"
+	exitsWith     = 9
+)
 
 // messageChild books a seat, says so, and goes on for ever: with a second booking that it does not commit, or in the
 // transaction of its handler.
@@ -38,7 +44,14 @@ func messageChild(role string) int {
 	}
 	n, err := node.Open(context.Background(), node.Config{
 		Store: os.Getenv(childVariable), Logger: quiet(), Unsynced: true,
+		Knobs: towline.Knobs{MaxDeliveries: 3},
 		Messages: map[string]node.Consumer{bookings: {Handle: func(ctx context.Context, tx *sql.Tx, m *message.Message) error {
+			if role == exits {
+				if string(m.Payload) == "12A" {
+					os.Exit(exitsWith)
+				}
+				return invoice(ctx, tx, m)
+			}
 			if err := invoice(ctx, tx, m); err != nil {
 				return err
 			}
@@ -51,6 +64,12 @@ func messageChild(role string) int {
 	}
 	if _, err := n.DB().Exec(bookingTables); err != nil {
 		return fail(err)
+	}
+	if role == exits {
+		for _, seat := range []string{"12A", "12B", "12C"} {
+			_, _ = book(n.DB(), seat) // sold, but for the first process
+		}
+		return fail(n.Run(context.Background()))
 	}
 	id, err := book(n.DB(), "12A")
 	if err != nil {
@@ -103,4 +122,37 @@ func TestAKilledApplicationLosesNoMessage(t *testing.T) {
 			r.end()
 		})
 	}
+}
+
+// M-16: a handler that ends its process does so handler.max_deliveries times, and not at every start for ever. Then its message
+// waits for a person, and those beside it have been handled.
+func TestAHandlerThatEndsItsProcessIsStopped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	for range 3 {
+		p := spawnWith(t, messageRole+"="+exits, childVariable+"="+path)
+		state, err := p.cmd.Process.Wait()
+		require.NoError(t, err)
+		require.Equal(t, exitsWith, state.ExitCode())
+	}
+	n := start(t, open(t, node.Config{
+		Store: path, Knobs: towline.Knobs{MaxDeliveries: 3}, Messages: map[string]node.Consumer{bookings: {Handle: invoice}},
+	}))
+	ids := map[string]events.MessageID{}
+	require.NoError(t, n.Engine().View(t.Context(), func(v projections.View) error {
+		messages, err := v.Messages(events.MessageID{}, 10)
+		for _, m := range messages {
+			ids[string(m.Payload)] = m.Message
+		}
+		return err
+	}))
+	require.Len(t, ids, 3)
+	m := inState(t, n.Node, ids[`"12A"`], projections.MessageParked)
+	require.Equal(t, string(events.ParkCrashSuspect), m.LastCause)
+	for _, seat := range []string{`"12B"`, `"12C"`} {
+		inState(t, n.Node, ids[seat], projections.MessageHandled)
+	}
+	requireGood(t, n.Node)
+	require.NoError(t, n.Engine().Redrive(t.Context(), towline.MessageRegister(ids[`"12A"`]), ada))
+	inState(t, n.Node, ids[`"12A"`], projections.MessageHandled)
+	n.end()
 }

@@ -15,7 +15,17 @@ type Wakeups struct {
 	Kinds []events.Kind
 	// Repeatable: only those that may be published a second time, so that a failed publish loses nothing.
 	Repeatable bool
+	Suspects   Suspects
 }
+
+// Suspects says whether messages are among them with which processes have died (M-16).
+type Suspects int
+
+const (
+	NoSuspects Suspects = iota
+	AlsoSuspects
+	OnlySuspects
+)
 
 // DueOf are the pending ones whose time has come, in the order in which they are claimed (REC-14).
 func (v View) DueOf(w Wakeups, now events.Micros, after DueCursor, limit int) ([]DueCursor, error) {
@@ -44,13 +54,29 @@ func (v View) CountDue(w Wakeups, now events.Micros) (n int, err error) {
 	return n, nil
 }
 
+// InMemory reports messages that wait in the memory of a process, or have died there and are not armed again yet.
+func (v View) InMemory() (some bool, err error) {
+	err = v.tx.Query(func(r store.Row) error { return r.Scan(&some) },
+		`SELECT EXISTS (SELECT 1 FROM messages WHERE in_process IS NOT NULL)`)
+	if err != nil {
+		return false, fmt.Errorf("look for messages in memory: %w", err)
+	}
+	return some, nil
+}
+
 // each is one SELECT for each kind, so that each is a walk along its own part of the index.
 func (w Wakeups) each(selecting, where string) string {
-	parts := make([]string, len(w.Kinds))
-	for i, k := range w.Kinds {
-		parts[i] = selecting + ` WHERE status = 'pending' AND kind = '` + string(k) + `'` + where
+	var parts []string
+	for _, k := range w.Kinds {
+		part := ` AND kind = '` + string(k) + `'` + where
 		if w.Repeatable {
-			parts[i] += repeatable(k)
+			part += repeatable(k)
+		}
+		if w.Suspects != OnlySuspects {
+			parts = append(parts, selecting+` WHERE status = 'pending' AND `+trusted+part)
+		}
+		if w.Suspects != NoSuspects && k == events.KindMessage {
+			parts = append(parts, selecting+` WHERE status = 'pending' AND `+suspected+part)
 		}
 	}
 	return strings.Join(parts, "\nUNION ALL ")

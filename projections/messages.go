@@ -41,7 +41,7 @@ CREATE TABLE messages (
 		`CREATE VIEW messages_view AS SELECT ` + ulidText("m.message_id") + ` AS message_id, m.topic,
   ` + messageState + ` AS state, m.key, e.data -> '$.payload' AS payload, e.data ->> '$.encoding' AS encoding,
   e.data -> '$.metadata' AS metadata, ` + timeText("e.at") + ` AS submitted_at, ` + timeText("o.available_at") + ` AS available_at,
-  coalesce(o.attempts, 0) AS attempts, o.last_cause, o.last_text, ` + timeText("o.last_dispatched_at") + ` AS last_dispatched_at,
+  coalesce(o.attempts, 0) AS attempts, coalesce(o.lost, 0) AS lost, o.last_cause, o.last_text, ` + timeText("o.last_dispatched_at") + ` AS last_dispatched_at,
   o.transport, s.data ->> '$.category' AS error_category, s.data ->> '$.text' AS error_text, ` + timeText("s.at") + ` AS settled_at
 FROM messages AS m
 JOIN events AS e ON e.position = m.position

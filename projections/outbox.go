@@ -9,7 +9,7 @@ import (
 type outbox struct{}
 
 func (outbox) Name() string    { return "outbox" }
-func (outbox) Revision() int   { return 2 }
+func (outbox) Revision() int   { return 3 }
 func (outbox) Tables() []Table { return []Table{{"outbox", "owner, kind"}} }
 
 func (outbox) Schema() []string {
@@ -26,6 +26,8 @@ CREATE TABLE outbox (
   attempts           INTEGER NOT NULL,
   floor              INTEGER NOT NULL,
   maybe_published    INTEGER NOT NULL,
+  lost               INTEGER NOT NULL,
+  suspect            INTEGER NOT NULL,
   next               INTEGER,
   next_at            INTEGER,
   claim_expires_at   INTEGER,
@@ -47,16 +49,23 @@ CREATE TABLE outbox (
   CHECK (status <> 'pending' OR available_at IS NOT NULL),
   CHECK ((claim_expires_at IS NOT NULL) = ` + oneOf("status", decider.RegisterClaimed, decider.RegisterMarked) + `)
 ) STRICT`,
-		`CREATE INDEX outbox_due ON outbox (kind, available_at, owner) WHERE status = 'pending'`,
+		`CREATE INDEX outbox_due ON outbox (kind, available_at, owner) WHERE status = 'pending' AND ` + trusted,
+		`CREATE INDEX outbox_suspects ON outbox (kind, available_at, owner) WHERE status = 'pending' AND ` + suspected,
 		`CREATE INDEX outbox_claims ON outbox (owner, kind) WHERE claim_expires_at IS NOT NULL`,
 		`CREATE INDEX outbox_held ON outbox (status, owner, kind) WHERE ` + held,
 		`CREATE VIEW outbox_view AS SELECT ` + ulidText("owner") + ` AS owner, kind, status, newest, current, closed,
-  ` + timeText("available_at") + ` AS available_at, attempts, floor, maybe_published, next, ` + timeText("next_at") + ` AS next_at,
+  ` + timeText("available_at") + ` AS available_at, attempts, floor, maybe_published, lost, next, ` + timeText("next_at") + ` AS next_at,
   ` + timeText("claim_expires_at") + ` AS claim_expires_at, ` + ulidText("claim_node") + ` AS claim_node, claim_messages, targets,
   outcomes, resolved, last_cause, last_text, ` + timeText("last_dispatched_at") + ` AS last_dispatched_at,
   ` + timeText("last_closed_at") + ` AS last_closed_at, transport, ` + ulidText("closed_by") + ` AS closed_by FROM outbox`,
 	}
 }
+
+// trusted and suspected part what is pending, so that crash suspects that wait for their turn are in nobody's way (M-16).
+const (
+	trusted   = "suspect = 0"
+	suspected = "suspect = 1"
+)
 
 // held are the registers that wait for a person or for an outcome.
 var held = oneOf("status", decider.RegisterMarked, decider.RegisterParked, decider.RegisterUnresolved)
@@ -90,19 +99,19 @@ func applyRegister(tx Writer, env events.Envelope, first bool, r decider.Registe
 		blob(r.Owner), string(r.Kind), string(r.Status), r.Newest, r.Current, r.Closed, micros(r.AvailableAt), r.Attempts,
 		flag(r.Floor), flag(r.MaybePublished), number(r.Next), micros(r.NextAt), claimExpiry(r),
 		blob(r.Claim.Node), number(r.Claim.Messages), r.Targets, outcomes, resolved, text(r.LastCause), text(r.LastText),
-		micros(r.LastDispatchedAt), micros(r.LastClosedAt), text(r.Transport), blob(r.ClosedBy), closers,
+		micros(r.LastDispatchedAt), micros(r.LastClosedAt), text(r.Transport), blob(r.ClosedBy), closers, r.Lost, flag(r.Suspect()),
 	}
 	if first {
 		return tx.Exec(`INSERT INTO outbox (owner, kind, status, newest, current, closed, available_at, attempts, floor,
 			maybe_published, next, next_at, claim_expires_at, claim_node, claim_messages, targets, outcomes, resolved,
-			last_cause, last_text, last_dispatched_at, last_closed_at, transport, closed_by, closers)
+			last_cause, last_text, last_dispatched_at, last_closed_at, transport, closed_by, closers, lost, suspect)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
-			$24, $25)`, args...)
+			$24, $25, $26, $27)`, args...)
 	}
 	return tx.Exec(`UPDATE outbox SET status = $3, newest = $4, current = $5, closed = $6, available_at = $7, attempts = $8,
 		floor = $9, maybe_published = $10, next = $11, next_at = $12, claim_expires_at = $13, claim_node = $14,
 		claim_messages = $15, targets = $16, outcomes = $17, resolved = $18, last_cause = $19, last_text = $20,
-		last_dispatched_at = $21, last_closed_at = $22, transport = $23, closed_by = $24, closers = $25
+		last_dispatched_at = $21, last_closed_at = $22, transport = $23, closed_by = $24, closers = $25, lost = $26, suspect = $27
 		WHERE owner = $1 AND kind = $2`, args...)
 }
 

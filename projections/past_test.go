@@ -164,7 +164,8 @@ func questions(a asked) (out []question) {
 	for _, n := range a.nodes {
 		add("Started", n, func(v projections.View) (any, error) { return v.Started(n) })
 	}
-	all := projections.Wakeups{Kinds: events.Kinds[:]}
+	all := projections.Wakeups{Kinds: events.Kinds[:], Suspects: projections.AlsoSuspects}
+	add("InMemory", nil, func(v projections.View) (any, error) { return v.InMemory() })
 	add("DueOf", nil, func(v projections.View) (any, error) { return v.DueOf(all, middle, projections.DueCursor{}, 50) })
 	add("NextDueOf", nil, func(v projections.View) (any, error) { return v.NextDueOf(all) })
 	add("CountDue", nil, func(v projections.View) (any, error) { return v.CountDue(all, middle) })

@@ -42,6 +42,11 @@ var hot = []struct {
 	ask  func(*recorder) error
 }{
 	{"unarmed_messages", func(r *recorder) error { return second(projections.NewView(r).UnarmedMessages(100)) }},
+	{"in_memory", func(r *recorder) error { return second(projections.NewView(r).InMemory()) }},
+	{"due_suspects", func(r *recorder) error {
+		suspects := projections.Wakeups{Kinds: []events.Kind{events.KindMessage}, Suspects: projections.OnlySuspects}
+		return second(projections.NewView(r).DueOf(suspects, now, projections.DueCursor{}, 1))
+	}},
 	{"lost_messages", func(r *recorder) error {
 		return second(projections.NewView(r).LostMessages(now, events.MessageID{}, 100))
 	}},

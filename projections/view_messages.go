@@ -19,7 +19,8 @@ type Message struct {
 	Metadata    map[string]string `json:"metadata,omitempty"` // as it was submitted
 	Key         string            `json:"key,omitzero"`       // the producer's own
 	State       MessageState      `json:"state"`
-	Attempts    int               `json:"attempts"` // claims of the present wakeup
+	Attempts    int               `json:"attempts"`      // claims of the present wakeup
+	Lost        int               `json:"lost,omitzero"` // how many processes in a row have died with it (M-16)
 	SubmittedAt time.Time         `json:"submitted_at"`
 	AvailableAt time.Time         `json:"available_at,omitzero"` // while pending: when it may be published
 	LastCause   string            `json:"last_cause,omitzero"`   // why the newest claim ended without a mark
@@ -41,12 +42,23 @@ const (
 	MessageRejected   MessageState = "rejected"
 )
 
+// MessageStateOf is the state of a message that is not over, by its register.
+func MessageStateOf(r decider.Register) MessageState {
+	switch r.Status {
+	case "":
+		return MessagePending
+	case decider.RegisterIdle:
+		return MessageDispatched
+	}
+	return MessageState(r.Status)
+}
+
 // Body is the payload, byte for byte as it was submitted.
 func (m Message) Body() ([]byte, error) {
 	return events.MessageSubmitted{Message: m.Message, Payload: m.Payload, Encoding: m.Encoding}.Body()
 }
 
-const messageColumns = `m.message_id, m.topic, m.position, m.settled, ` + messageState + `, o.attempts, o.available_at, o.last_cause, o.last_text`
+const messageColumns = `m.message_id, m.topic, m.position, m.settled, ` + messageState + `, o.attempts, o.available_at, o.last_cause, o.last_text, o.lost`
 
 const messageTables = ` FROM messages AS m LEFT JOIN outbox AS o ON o.owner = m.message_id AND o.kind = 'message' `
 
@@ -90,14 +102,14 @@ func (v View) messageRows(query string, args ...any) ([]Message, error) {
 		var id []byte
 		var state string
 		var position int64
-		var over, attempts, available *int64
+		var over, attempts, available, lost *int64
 		var cause, said *string
-		if err := r.Scan(&id, &m.Topic, &position, &over, &state, &attempts, &available, &cause, &said); err != nil {
+		if err := r.Scan(&id, &m.Topic, &position, &over, &state, &attempts, &available, &cause, &said, &lost); err != nil {
 			return err
 		}
 		copy(m.Message[:], id)
 		m.State, m.Attempts, m.AvailableAt = MessageState(state), int(derefInt(attempts)), optionalTime(available)
-		m.LastCause, m.LastText = deref(cause), deref(said)
+		m.LastCause, m.LastText, m.Lost = deref(cause), deref(said), int(derefInt(lost))
 		out, places, settled = append(out, m), append(places, position), append(settled, over)
 		return nil
 	}, query, args...)

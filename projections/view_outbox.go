@@ -19,6 +19,7 @@ type Register struct {
 	AvailableAt    time.Time               `json:"available_at,omitzero"`
 	Floor          bool                    `json:"floor,omitzero"` // the time was set by a counted release (O-4)
 	Attempts       int                     `json:"attempts"`
+	Lost           int                     `json:"lost,omitzero"` // of a message: how many processes in a row have died with it
 	Next           int                     `json:"next,omitzero"`
 	NextAt         time.Time               `json:"next_at,omitzero"`
 	ClaimExpiresAt time.Time               `json:"claim_expires_at,omitzero"`
@@ -34,7 +35,7 @@ type Register struct {
 }
 
 const registerColumns = `owner, kind, status, current, closed, available_at, floor, attempts, next, next_at, claim_expires_at,
-	claim_node, maybe_published, outcomes, resolved, last_cause, last_text, last_dispatched_at, last_closed_at, transport`
+	claim_node, maybe_published, outcomes, resolved, last_cause, last_text, last_dispatched_at, last_closed_at, transport, lost`
 
 // Key names the register.
 func (r Register) Key() Key { return Key{Owner: r.Owner, Kind: r.Kind} }
@@ -46,7 +47,7 @@ func (v View) RegistersOf(run events.RunID) ([]Register, error) {
 
 // OpenRegisters lists the registers whose wakeup is still to be published, at most limit of them, oldest due first.
 func (v View) OpenRegisters(limit int) ([]Register, error) {
-	all := Wakeups{Kinds: events.Kinds[:]}
+	all := Wakeups{Kinds: events.Kinds[:], Suspects: AlsoSuspects}
 	return v.registers(all.each(`SELECT `+registerColumns+` FROM outbox`, ``)+`
 		ORDER BY available_at, owner, kind LIMIT $1`, limit)
 }
@@ -61,7 +62,7 @@ func (v View) registers(query string, args ...any) ([]Register, error) {
 		var outcomes, resolved, cause, text, transport *string
 		var floor, maybe int
 		err := r.Scan(&owner, &kind, &status, &g.Current, &g.Closed, &available, &floor, &g.Attempts, &next, &nextAt, &expires, &node,
-			&maybe, &outcomes, &resolved, &cause, &text, &dispatched, &closed, &transport)
+			&maybe, &outcomes, &resolved, &cause, &text, &dispatched, &closed, &transport, &g.Lost)
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,22 @@ func (l *lane) resume() dueScan {
 }
 
 // wakeups are those that go through the lane.
-func (l *lane) wakeups() projections.Wakeups { return projections.Wakeups{Kinds: l.kinds} }
+func (l *lane) wakeups() projections.Wakeups {
+	return projections.Wakeups{Kinds: l.kinds, Suspects: projections.AlsoSuspects}
+}
+
+// ready are those of the lane that may go now: a crash suspect is not among them while messages are in memory (M-16).
+func (l *lane) ready(v projections.View) (projections.Wakeups, error) {
+	w := l.wakeups()
+	if !slices.Contains(l.kinds, events.KindMessage) {
+		return w, nil
+	}
+	busy, err := v.InMemory()
+	if busy {
+		w.Suspects = projections.NoSuspects
+	}
+	return w, err
+}
 
 // standing is a copy of what the lane has learned.
 func (l *lane) standing() (breaker, drain) {
@@ -281,7 +296,11 @@ func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCur
 	if !b.halfOpen(now) && b.by == "" {
 		return nil, nil // suspended, whatever is due
 	}
-	all, repeatable := l.wakeups(), l.wakeups()
+	all, err := l.ready(v)
+	if err != nil {
+		return nil, err
+	}
+	repeatable := all
 	repeatable.Repeatable = true
 	due, err := v.DueOf(repeatable, now, after, most)
 	if err == nil && len(due) == 0 && b.halfOpen(now) {
@@ -296,7 +315,10 @@ func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCur
 // nextDue is when there is something to do in a lane again; 0: nothing is known.
 func (r *Relay) nextDue(v projections.View, l *lane) (events.Micros, error) {
 	b, d := l.standing()
-	w := l.wakeups()
+	w, err := l.ready(v) // what empties the memory is followed by a nudge
+	if err != nil {
+		return 0, err
+	}
 	due, err := v.NextDueOf(w)
 	if err != nil || !b.isOpen() || due == 0 {
 		return later(due, d.next), err

@@ -36,23 +36,30 @@ func (r *Relay) expandMessage(tx *towline.Tx, key projections.Key, n int) ([]out
 	return []outgoing{{id: decider.MessageID(key.Owner, key.Kind, n), app: &application{out, r.routes(key.Kind)}}}, nil
 }
 
-// dueScan is how far a round has looked through what is due: the two halves of a batch have a place each (M-15).
-type dueScan struct{ engine, messages projections.DueCursor }
+// dueScan is how far a round has looked through what is due: the two halves of a batch have a place each (M-15), and so have
+// crash suspects (M-16).
+type dueScan struct {
+	engine, messages, suspects projections.DueCursor
+	suspect                    projections.Key // in the newest batch; zero: none
+}
 
 // pass moves on behind a batch.
 func (s *dueScan) pass(batch []projections.DueCursor) {
 	for _, d := range batch { // in the order of each half
-		if d.Key.Kind == events.KindMessage {
-			s.messages = d
-		} else {
+		switch {
+		case d.Key.Kind != events.KindMessage:
 			s.engine = d
+		case d.Key == s.suspect:
+			s.suspects = d
+		default:
+			s.messages = d
 		}
 	}
 }
 
 // due is the next batch of a lane. Where it has messages and kinds of runs, half of the room is for each, and what the one
 // does not use is the other's (M-15).
-func (r *Relay) due(ctx context.Context, l *lane, scan dueScan, room int) (batch []projections.DueCursor, err error) {
+func (r *Relay) due(ctx context.Context, l *lane, scan *dueScan, room int) (batch []projections.DueCursor, err error) {
 	engine, messages := l.halves()
 	var ofRuns, ofApps []projections.DueCursor
 	err = r.e.View(ctx, func(v projections.View) (err error) {
@@ -63,8 +70,15 @@ func (r *Relay) due(ctx context.Context, l *lane, scan dueScan, room int) (batch
 				return err
 			}
 		}
-		if len(messages.Kinds) > 0 {
-			ofApps, err = v.DueOf(messages, now, scan.messages, room)
+		if len(messages.Kinds) == 0 {
+			return nil
+		}
+		scan.suspect = projections.Key{}
+		if ofApps, err = v.DueOf(messages, now, scan.messages, room); err != nil || len(ofApps) > 0 {
+			return err
+		}
+		if ofApps, err = r.oneSuspect(v, l, scan.suspects); len(ofApps) > 0 {
+			scan.suspect = ofApps[0].Key
 		}
 		return err
 	})
@@ -74,6 +88,17 @@ func (r *Relay) due(ctx context.Context, l *lane, scan dueScan, room int) (batch
 	l.odd = !l.odd
 	forRuns, forApps := share(room, len(ofRuns), len(ofApps), l.odd)
 	return append(ofRuns[:forRuns:forRuns], ofApps[:forApps]...), nil
+}
+
+// oneSuspect is the message that is handed out by itself: nothing else is due, and nothing is in memory that would be lost
+// with it (M-16). One that is lost again comes due behind the others.
+func (r *Relay) oneSuspect(v projections.View, l *lane, after projections.DueCursor) ([]projections.DueCursor, error) {
+	w, err := l.ready(v)
+	if err != nil || w.Suspects == projections.NoSuspects {
+		return nil, err
+	}
+	w.Kinds, w.Suspects = []events.Kind{events.KindMessage}, projections.OnlySuspects
+	return v.DueOf(w, r.e.Now(), after, 1)
 }
 
 // halves are the wakeups of a lane, messages apart.

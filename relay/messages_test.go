@@ -319,7 +319,7 @@ func TestAnInProcessMessageThatDiedIsArmedAgain(t *testing.T) {
 	before := x.head()
 	r := x.pass()
 	require.Equal(t, [2]int{1, 1}, [2]int{r.Materialized[events.KindMessage], r.Dispatched})
-	require.Equal(t, events.OutboxArmed{N: 2, AvailableAt: events.MicrosOf(x.clock.Now()), Cause: events.ArmMaterialized},
+	require.Equal(t, events.OutboxArmed{N: 2, AvailableAt: events.MicrosOf(x.clock.Now()), Cause: events.ArmMaterialized, Died: true},
 		enginetest.Only[events.OutboxArmed](x.since(before))[0])
 	got := x.broker.take()
 	require.Len(t, got, 1)
@@ -341,6 +341,78 @@ func TestAnInProcessMessageOfASharedStoreIsArmedAgainWhenItIsStale(t *testing.T)
 	require.Zero(t, x.pass().Materialized[events.KindMessage])
 	x.clock.Step(time.Microsecond)
 	require.Equal(t, 1, x.pass().Materialized[events.KindMessage])
+}
+
+// M-16, RW-8: a message that kills its process takes its neighbours with it twice. From then on what was lost is handed out
+// one at a time, behind everything else: the neighbours are handled, the one at fault comes last each time, and is parked
+// when so many processes in a row have died with it. A redrive begins anew.
+func TestAMessageThatKillsItsProcessIsParkedAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		soon bool // it kills before the mark
+	}{{"behind the mark", false}, {"before the mark", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := openOffice(t, options{knobs: towline.Knobs{MaxDeliveries: 5}})
+			x.broker.name = events.TransportLocalMessages
+			bodies := []string{"a", "killer", "b", "c"}
+			ids := x.add("t", bodies...)
+			isKiller := func(s sent) bool { return string(s.app.Payload) == "killer" }
+			var inMemory []sent
+			crashes := 0
+			x.broker.script = func(s sent) transport.Receipt {
+				inMemory = append(inMemory, s)
+				if tt.soon && isKiller(s) {
+					x.store.away(errPlanted) // nothing of this batch is marked
+				}
+				return transport.Accepted("")
+			}
+			require.NoError(t, x.e.Follow(context.Background()))
+			for round := 0; x.message(ids[1]).State != projections.MessageParked; round++ {
+				require.Less(t, round, 50)
+				x.clock.Step(time.Second)
+				x.relay.Pass(context.Background()) // with errors, where the store is away
+				batch := inMemory
+				inMemory = nil
+				if crashes >= 2 {
+					require.LessOrEqual(t, len(batch), 1, "a suspect goes by itself")
+				}
+				if i := slices.IndexFunc(batch, isKiller); i >= 0 {
+					crashes++
+					x.crash()
+					continue
+				}
+				for _, s := range batch {
+					require.True(t, x.consume(s))
+				}
+			}
+			require.Equal(t, 5, crashes)
+			require.NoError(t, x.e.Follow(context.Background()))
+			m := x.requireState(projections.MessageParked, ids[1])
+			require.Equal(t, [2]string{"crash_suspect", "5 processes in a row have died with it"}, [2]string{m.LastCause, m.LastText})
+			for _, innocent := range []events.MessageID{ids[0], ids[2], ids[3]} {
+				x.requireState(projections.MessageHandled, innocent)
+			}
+			require.NoError(t, x.e.Redrive(context.Background(), towline.MessageRegister(ids[1]), towline.Actor{Name: "ada"}))
+			x.relay.Pass(context.Background())
+			require.Len(t, inMemory, 1)
+			require.Zero(t, x.message(ids[1]).Lost)
+			x.crash()
+		})
+	}
+}
+
+// M-16, N-6: what a clean stop leaves in the queue was in nobody's hands, however often that happens.
+func TestAStopMakesNobodySuspect(t *testing.T) {
+	x := openOffice(t, options{knobs: towline.Knobs{MaxDeliveries: 2}})
+	x.broker.name = events.TransportLocalMessages
+	ids := x.add("t", "1", "2")
+	for range 5 {
+		x.pass()
+		require.Len(t, x.broker.take(), 2)
+		require.NoError(t, x.e.Stop(context.Background(), "deploy"))
+		x.crash()
+	}
+	require.Zero(t, x.message(ids[0]).Lost)
 }
 
 // REC-4: the scan for lost messages goes on from its cursor.

@@ -69,7 +69,7 @@ func (r *Relay) publishDue(ctx context.Context, l *lane, report *Report) error {
 			l.behind = scan
 			return nil
 		}
-		due, err := r.due(ctx, l, scan, room)
+		due, err := r.due(ctx, l, &scan, room)
 		if err != nil {
 			return err
 		}
@@ -180,6 +180,7 @@ func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 	results, err := tx.Execute(decider.ClaimWakeup{
 		Owner: key.Owner, Kind: key.Kind, Mode: mode, At: tx.Now(), N: w.n, Token: w.token, Messages: len(w.messages),
 		ExpiresAt: tx.Now().Add(claimLength(k, len(w.messages))), MaxAttempts: k.MaxAttempts, Drop: drop,
+		MaxLosses: w.mayLose(k),
 	})
 	if err != nil || len(results[0].Events) == 0 {
 		return err // another relay was faster
@@ -196,6 +197,14 @@ func (r *Relay) claimOne(tx *towline.Tx, key projections.Key, t *taken) error {
 		}
 	}
 	return err
+}
+
+// mayLose is how many processes may die with what goes to a consumer in process; 0: no bound (M-16).
+func (w *wakeup) mayLose(k towline.Knobs) int {
+	if w.key.Kind == events.KindMessage && events.InProcess(w.transport) {
+		return k.MaxDeliveries
+	}
+	return 0
 }
 
 // claimLength is the time of a claim: longer for a large fan-out, whose messages share it (O-7).
@@ -429,7 +438,7 @@ type RefusedMarkError struct {
 }
 
 func (e *RefusedMarkError) Error() string {
-	return "mark refused: register " + e.Key.Owner.String() + "/" + string(e.Key.Kind) + ": " + e.Err.Error()
+	return "mark refused: " + e.Key.String() + ": " + e.Err.Error()
 }
 
 func (e *RefusedMarkError) Unwrap() error { return e.Err }
