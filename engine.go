@@ -26,6 +26,9 @@ type Config struct {
 	Host    string       // the same; empty: not recorded
 	PID     int          // the same
 	Logger  *slog.Logger // nil: slog.Default()
+	// NoMessages says that this process neither publishes application messages nor consumes them, so that Why names what
+	// they wait for (WHY-6).
+	NoMessages bool
 	// FoldCache is how many folded streams the writer keeps; zero: 16384.
 	FoldCache int
 	// ReactionLimit is the most reactions that one Execute may have; zero: 10,000, and three for each open unit. Passing it
@@ -63,7 +66,10 @@ type Engine struct {
 	origin  events.NodeID // the first in the log: the identity of the store, which copies share
 	version string
 	limit   int
-	doubt   clockDoubt // of the wall clock, since the start (CLK-7)
+
+	noMessages bool // it has nowhere to send application messages to
+
+	doubt clockDoubt // of the wall clock, since the start (CLK-7)
 
 	mem     memory // the writer's; only a transaction may touch it
 	signals signals
@@ -83,7 +89,7 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	}
 	e := &Engine{
 		store: s, clock: c.Clock, knobs: knobs, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
-		limit: c.ReactionLimit, signals: newSignals(),
+		limit: c.ReactionLimit, noMessages: c.NoMessages, signals: newSignals(),
 	}
 	if e.clock == nil {
 		e.clock = NewClock(time.Now)

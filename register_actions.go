@@ -120,7 +120,7 @@ func (t *Tx) ownerOf(key RegisterKey) (o owner, err error) {
 		return o, err
 	}
 	if o.register.Status == "" {
-		return o, &RequestError{Field: "register", Problem: "there is no " + key.String(), Kind: ErrNotFound}
+		return o, &RequestError{Field: "register", Problem: "there is no register " + key.String(), Kind: ErrNotFound}
 	}
 	if key.Kind == events.KindMessage {
 		over, err := t.dropMessage(events.MessageID(key.Owner))

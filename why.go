@@ -12,13 +12,14 @@ import (
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
 )
 
 // Why is the answer to why a thing is no further (spec 11.1).
 type Why struct {
-	Of     string         `json:"of"` // run, unit or register
-	ID     string         `json:"id"` // of a unit its alias
-	Status string         `json:"status"`
+	Of     string         `json:"of"`     // run, unit, job, message or register
+	ID     string         `json:"id"`     // of a unit its alias
+	Status string         `json:"status"` // of a job that of its run; of a message its own (J-3)
 	Reason decider.Reason `json:"reason"` // zero: it waits for nothing
 	// Counts says of a run how many of its open units wait for what, the leading reason first.
 	Counts []decider.ReasonCount `json:"counts,omitempty"`
@@ -71,11 +72,12 @@ func (w *Why) UnmarshalJSON(b []byte) error {
 
 // Why says why a run, a unit, a job, a message or a register is no further: exactly one reason, what shows it, and by when
 // the answer will be another one. Of an open run the reason of its units that leads, and how many wait for each; of one
-// that has ended, and of a job, what its post_sync waits for.
+// that has ended, and of a job, what its post_sync waits for. A message that is handled or rejected, or that a broker has,
+// waits for nothing.
 //
-// id is a ULID, the alias of a unit of an open run as views show it, or outbox/OWNER/KIND. The answer is that of this node,
-// whose configuration and caps it knows. It is asked in the writer, behind what is being decided, and writes nothing. Errors: *RequestError (ErrNotFound
-// or ErrInvalid), ErrUnavailable, ErrStopped.
+// id is a ULID, the alias of a unit of an open run as views show it, or outbox/OWNER/KIND, which is what RegisterKey.String
+// prints. The answer is that of this node, whose configuration and caps it knows. It is asked in the writer, behind what is
+// being decided, and writes nothing. Errors: *RequestError (ErrNotFound or ErrInvalid), ErrUnavailable, ErrStopped.
 func (e *Engine) Why(ctx context.Context, id string) (Why, error) {
 	var why Why
 	err := e.ask(ctx, func(tx *Tx) (err error) {
@@ -127,14 +129,16 @@ func (t *Tx) whyULID(id events.RunID) (Why, error) {
 		return Why{}, err
 	}
 	if ok {
-		return t.whyULID(job.Result.Run)
+		why, err := t.whyULID(job.Result.Run)
+		why.Of, why.ID = "job", id.String()
+		return why, err
 	}
-	message, err := t.Register(id, events.KindMessage)
+	message, ok, err := t.View().MessageRow(events.MessageID(id))
 	if err != nil {
 		return Why{}, err
 	}
-	if message.Status != "" {
-		return t.whyRegister(MessageRegister(events.MessageID(id)))
+	if ok {
+		return t.whyMessage(message)
 	}
 	return Why{}, &RequestError{Field: "id", Problem: "there is no run, unit, job or message " + id.String(), Kind: ErrNotFound}
 }
@@ -186,7 +190,7 @@ func (t *Tx) whyRegister(key RegisterKey) (Why, error) {
 		return Why{}, err
 	}
 	if r.Status == "" {
-		return Why{}, &RequestError{Field: "id", Problem: "there is no " + key.String(), Kind: ErrNotFound}
+		return Why{}, &RequestError{Field: "id", Problem: "there is no register " + key.String(), Kind: ErrNotFound}
 	}
 	h, _, err := t.horizon()
 	if err != nil {
@@ -195,6 +199,38 @@ func (t *Tx) whyRegister(key RegisterKey) (Why, error) {
 	stream := events.RegisterStream(key.Owner, key.Kind)
 	why := Why{Of: "register", ID: stream.String(), Status: string(r.Status), Reason: h.WhyRegister(r)}
 	return why, t.show(&why, key.Owner, stream)
+}
+
+// whyMessage is about the message itself: what it waits for, wherever it is.
+func (t *Tx) whyMessage(m projections.MessageRow) (Why, error) {
+	why := Why{Of: "message", ID: m.Message.String(), Status: string(m.Status)}
+	if m.Status != decider.MessageOpen {
+		return why, nil
+	}
+	r, err := t.Register(events.RunID(m.Message), events.KindMessage)
+	if err != nil {
+		return Why{}, err
+	}
+	h, _, err := t.horizon()
+	if err != nil {
+		return Why{}, err
+	}
+	why.Status, why.Reason = string(projections.MessageStateOf(r)), h.WhyMessage(r, t.Gone(r.ClosedBy), t.hot.Shared(r.ClosedBy))
+	stream := events.MessageStream(m.Message)
+	if r.Status == "" { // its topic is as long as the life of the store
+		why.Evidence, err = t.submitted(m)
+		return why, err
+	}
+	return why, t.show(&why, events.RunID(m.Message), stream)
+}
+
+// submitted shows a message that has no wakeup yet.
+func (t *Tx) submitted(m projections.MessageRow) (Evidence, error) {
+	page, err := t.tx.After(m.Position-1, 1)
+	if err != nil || len(page) == 0 {
+		return Evidence{}, err
+	}
+	return evidenceOf(page[0]), nil
 }
 
 func (t *Tx) whyUnit(u decider.Unit) (Why, error) {
@@ -257,7 +293,7 @@ func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 	breakers, err := t.View().OpenBreakers()
 	k := t.e.knobs
 	h = decider.Horizon{
-		Now: t.now, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
+		Now: t.now, NoMessages: t.e.noMessages, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
 		PostRedriveAfter: events.SpanOf(k.PostSyncRedriveAfter), Interval: events.SpanOf(k.ReconcileInterval),
 		GivenUp: t.givesUpAt,
 		Breaker: func(r decider.Register) events.Micros {
@@ -301,7 +337,9 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 	case decider.WaitSourcePaused:
 		stream = events.SourceControlStream(r.On)
 	case decider.WaitReference, decider.WaitCrashSuspect:
-		stream = events.UnitStream(r.Behind)
+		if !r.Behind.IsZero() { // a message is behind all others
+			stream = events.UnitStream(r.Behind)
+		}
 	default:
 		if r.Kind != "" {
 			stream = events.RegisterStream(run, r.Kind)

@@ -35,7 +35,10 @@ func (w *workshop) requireWhy(p towline.Planned, reason decider.WaitReason) towl
 	run := w.why(p.Run.String())
 	require.Equal(w.t, why.Reason, run.Reason)
 	require.Equal(w.t, []decider.ReasonCount{{Why: reason, Units: 1}}, run.Counts)
-	require.Equal(w.t, run, w.why(p.Job.String()), "a job waits for its run")
+	job := w.why(p.Job.String())
+	require.Equal(w.t, [2]string{"job", p.Job.String()}, [2]string{job.Of, job.ID})
+	job.Of, job.ID = run.Of, run.ID
+	require.Equal(w.t, run, job, "a job waits for its run")
 	require.NotZero(w.t, why.Evidence.Position)
 	return why
 }
@@ -142,7 +145,51 @@ func TestWhyAMessageWaits(t *testing.T) {
 	id := submitted.Message
 	why := w.why(id.String())
 	require.Equal(t, decider.WaitDue, why.Reason.Why)
-	require.Equal(t, "outbox/"+id.String()+"/message", why.ID)
+	require.Equal(t, [3]string{"message", id.String(), "pending"}, [3]string{why.Of, why.ID, why.Status})
+	key := towline.MessageRegister(id)
+	register := w.why(key.String())
+	require.Equal(t, [2]string{"register", "outbox/" + id.String() + "/message"}, [2]string{register.Of, register.ID}, "a key prints what Why takes")
+	require.Equal(t, why.Reason, register.Reason)
+}
+
+// WHY-6, J-3: a message shows its own state, and while it waits exactly one reason and what shows it.
+func TestWhyAMessageIsNoFurther(t *testing.T) {
+	w := newWorkshop(t, single("north"))
+	w.broker.name = events.TransportLocalMessages
+	requireWhy := func(id events.MessageID, status string, reason decider.WaitReason) towline.Why {
+		why := w.why(id.String())
+		require.Equal(t, [4]string{"message", id.String(), status, string(reason)}, [4]string{why.Of, why.ID, why.Status, string(why.Reason.Why)})
+		require.Equal(t, reason != "", why.Evidence.Position != 0)
+		return why
+	}
+	id := w.commit(1)[0]
+	require.NoError(t, w.e.Follow(t.Context()))
+	requireWhy(id, "pending", decider.WaitDue)
+	w.step()
+	why := requireWhy(id, "dispatched", decider.WaitForWorker)
+	require.NotZero(t, why.Reason.Since)
+	require.Zero(t, why.Reason.Next, "nobody knows how long its handler takes")
+	require.NoError(t, w.e.FailMessage(t.Context(), id, "password=hunter2"))
+	why = requireWhy(id, "parked", decider.WaitParked)
+	require.Equal(t, "handler_failed", why.Reason.On)
+	require.Contains(t, why.Evidence.Text, "password=***")
+	require.NoError(t, w.e.Redrive(t.Context(), towline.MessageRegister(id), ada))
+	w.step()
+	require.NoError(t, w.e.RejectMessage(t.Context(), id, events.InvalidPayload, "no"))
+	requireWhy(id, "rejected", "")
+	_, err := w.e.Why(t.Context(), events.MessageID{15: 9}.String())
+	require.ErrorIs(t, err, towline.ErrNotFound)
+}
+
+// WHY-6, X-9: in a process that sends messages nowhere no time ends the wait.
+func TestWhyAMessageIsUnconfigured(t *testing.T) {
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{single("north")}, NoMessages: true}})
+	id := w.commit(1)[0]
+	require.NoError(t, w.e.Follow(t.Context()))
+	why := w.why(id.String())
+	require.Equal(t, decider.WaitUnconfigured, why.Reason.Why)
+	require.Zero(t, why.Reason.Next)
+	require.Contains(t, why.Evidence.Text, "NodeStarted")
 }
 
 // WHY-1: what does not exist, and what is no id.

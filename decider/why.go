@@ -52,6 +52,7 @@ type Reason struct {
 type Horizon struct {
 	Now              events.Micros
 	Held             bool                         // the store was restored, and nobody has released it (DUR-5)
+	NoMessages       bool                         // this process has nowhere to send application messages to
 	Breaker          func(Register) events.Micros // until when the transport of a register is held back; 0: it is not (O-16)
 	GivenUp          func(Register) events.Micros // when the outcome of a marked one is taken for unknown (O-12)
 	Unit             func(events.UnitID) Reason   // of the unit behind which another waits
@@ -71,8 +72,12 @@ func (h Horizon) WhyRegister(r Register) Reason {
 		switch until := h.Breaker(r); {
 		case h.Held:
 			return Reason{Why: WaitRestoredHold}
+		case h.NoMessages && r.Kind == events.KindMessage:
+			return Reason{Why: WaitUnconfigured, On: "a publisher or a consumer of messages"}
 		case until != 0:
 			return Reason{Why: WaitBreakerOpen, Next: h.afterPass(max(until, r.AvailableAt)), On: r.Transport}
+		case r.Suspect() && r.AvailableAt <= h.Now:
+			return Reason{Why: WaitCrashSuspect} // until all others are handled (M-16)
 		}
 		return Reason{Why: WaitDue, Next: h.afterPass(r.AvailableAt)}
 	case RegisterClaimed:
@@ -85,6 +90,27 @@ func (h Horizon) WhyRegister(r Register) Reason {
 		return Reason{Why: WaitUnresolved}
 	}
 	return Reason{}
+}
+
+// WhyMessage says why a message that is not over is no further. What a broker has is all that is known of it. gone and shared
+// are said of the process that has it in its memory.
+func (h Horizon) WhyMessage(r Register, gone, shared bool) Reason {
+	switch {
+	case r.Status == "": // the next transaction arms it (M-1)
+		return h.WhyRegister(Register{Kind: events.KindMessage, Status: RegisterPending})
+	case r.Status != RegisterIdle:
+		return h.WhyRegister(r)
+	case !events.InProcess(r.Transport):
+		return Reason{}
+	}
+	reason := Reason{Why: WaitForWorker, Since: r.LastClosedAt}
+	switch {
+	case gone: // REC-11
+		reason.Next = h.afterPass(h.Now)
+	case shared:
+		reason.Next = h.afterPass(r.LastClosedAt.Add(h.StaleAfter))
+	}
+	return reason
 }
 
 // WhyUnit says why a unit that has not ended is no further. w is what the unit and its run say; dispatch and announcer are

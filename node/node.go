@@ -88,6 +88,7 @@ func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[str
 	n.engine, err = towline.Open(ctx, n.store, towline.Config{
 		Syncs: syncs, Knobs: n.c.Knobs, Lister: lister{n.c.Syncs}, Clock: clock, Entropy: n.c.Entropy, Version: n.c.Version,
 		Host: host, PID: os.Getpid(), Logger: n.logger,
+		NoMessages: n.route(events.KindMessage) == nil,
 	})
 	if err != nil {
 		return err

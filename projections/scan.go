@@ -65,7 +65,8 @@ type Key struct {
 	Kind  events.Kind
 }
 
-func (k Key) String() string { return "register " + k.Owner.String() + "/" + string(k.Kind) }
+// String is the id that Engine.Why takes, and the name of the stream: outbox/OWNER/KIND.
+func (k Key) String() string { return events.RegisterStream(k.Owner, k.Kind).String() }
 
 // DueCursor is the place behind which the next page of due registers begins.
 type DueCursor struct {

@@ -198,7 +198,7 @@ func TestARefusalIsSaidOnceAMinute(t *testing.T) {
 		p := x.plan(1)
 		wait(50 * time.Second)
 		require.Greater(t, len(x.broker.take()), 3)
-		said := `level=WARN msg=publish error="register ` + p.Run.String() + `/dispatch_sync_run: refused by broker: no such exchange"`
+		said := `level=WARN msg=publish error="outbox/` + p.Run.String() + `/dispatch_sync_run: refused by broker: no such exchange"`
 		require.Equal(t, 1, strings.Count(x.log.String(), said), x.log.String())
 		require.NotContains(t, x.log.String(), "level=ERROR")
 		wait(5 * time.Minute)

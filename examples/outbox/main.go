@@ -17,6 +17,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/store/sqlite"
 	"github.com/towline-dev/towline/transport"
@@ -85,7 +86,8 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 	}
 	defer f.Close()
 	for _, m := range messages {
-		if _, err := fmt.Fprintf(f, "%s %s %s\n", m.UUID, topic, m.Payload); err != nil {
+		id := m.Metadata.Get(events.MetadataMessageID) // deduplicate by it: m.UUID is that of one wakeup
+		if _, err := fmt.Fprintf(f, "%s %s %s\n", id, topic, m.Payload); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -25,7 +26,7 @@ import (
 // events.MetadataAvailableAt is the time in RFC 3339 before which it is not published.
 //
 // Publish adds all its messages or none. Errors: a *events.MessageError, which has added nothing and leaves the transaction
-// as it was; what the database says. Close does nothing: the transaction is the caller's.
+// as it was; that the database is no store; what the database says. Close does nothing: the transaction is the caller's.
 func Outbox(tx *sql.Tx) message.Publisher {
 	return OutboxAt(tx, func() events.Micros { return events.MicrosOf(time.Now()) })
 }
@@ -118,6 +119,19 @@ func keyReused(key string) error {
 	}
 }
 
+// fault says what is behind an error of the first look at a database that is no store. The driver is the application's, so
+// the database is asked, and not the error.
+func (o outbox) fault(ctx context.Context, err error) error {
+	var tables int
+	asked := o.tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('events', 'stream_families')`).Scan(&tables)
+	if asked == nil && tables < 2 {
+		return errNoStore
+	}
+	return err
+}
+
+var errNoStore = errors.New("outbox: this database is no Towline store; open it with a node first, which makes it one")
+
 // lookUp says of a message whether its id is in the log, and of the one with its key whether it carries the same payload.
 const lookUp = `
 SELECT EXISTS (SELECT 1 FROM events WHERE type = 120 AND data ->> '$.message_id' = $1),
@@ -133,7 +147,7 @@ func (o outbox) unknown(ctx context.Context, topic string, submissions []events.
 		var keyed sql.NullString
 		err := o.tx.QueryRowContext(ctx, lookUp, s.Message.String(), events.AppStream(topic).Key(), s.Key).Scan(&known, &keyed)
 		if err != nil {
-			return nil, fmt.Errorf("look for message %s: %w", s.Message, err)
+			return nil, o.fault(ctx, fmt.Errorf("look for message %s: %w", s.Message, err))
 		}
 		if keyed.Valid {
 			first, err := events.Decode(events.Record{Type: events.TypeMessageSubmitted, Schema: events.SchemaOf(events.TypeMessageSubmitted), Data: []byte(keyed.String)})

@@ -356,3 +356,19 @@ func submitAndHang(path string) error {
 	fmt.Println("open")
 	return holdUntilEOF(tx.Rollback)
 }
+
+// M-1, WMILL-3: a database that is no store says so in one sentence, also where it has a table of that name.
+func TestTheOutboxOfADatabaseThatIsNoStore(t *testing.T) {
+	for _, schema := range []string{`CREATE TABLE booking (seat TEXT)`, `CREATE TABLE events (what TEXT)`} {
+		db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "other.db"))
+		require.NoError(t, err)
+		_, err = db.Exec(schema)
+		require.NoError(t, err)
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		err = Outbox(tx).Publish(topic, newMessage("{}"))
+		require.EqualError(t, err, "outbox: this database is no Towline store; open it with a node first, which makes it one")
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, db.Close())
+	}
+}
