@@ -31,6 +31,9 @@ func (e *Engine) boot(ctx context.Context, c Config) error {
 		return fmt.Errorf("release the claims of gone incarnations: %w", err)
 	}
 	recovered.Claims = claims.Claims + claims.Unknown
+	if _, err := e.LoseEffects(ctx); err != nil {
+		return fmt.Errorf("look for the effects that gone incarnations had begun: %w", err)
+	}
 	if err := e.wakeBroughtBack(ctx); err != nil {
 		return fmt.Errorf("wake what is configured again: %w", err)
 	}

@@ -197,19 +197,81 @@ func TestATargetThatIsNoLongerConfigured(t *testing.T) {
 	require.Equal(t, towline.Target{Name: "mail"}, post.Target)
 }
 
-// HP-4, C-24, SC-060: an effect whose process died is shown as started, and never run again.
-func TestAnEffectWhoseProcessDiedStaysUnconfirmed(t *testing.T) {
-	w := newWorkshop(t, tracker())
+// HP-4, HP-5, C-24, SC-060: an effect whose process died is never run again. The next start says that nobody knows its end:
+// nobody waits for it any more, Why says so with that event, and a person resolves it.
+func TestAnEffectWhoseProcessDiedIsUnknown(t *testing.T) {
+	ctx := context.Background()
+	s := tracker()
+	s.PostSync.Targets = s.PostSync.Targets[:1]
+	w := newWorkshop(t, s)
 	p := w.plan(towline.RunSpec{Sync: "tracker", Datasets: []string{"words"}})
 	w.deliver(w.complete)
-	_, taken, err := w.e.StartPost(context.Background(), p.Run, "mail")
+	post, taken, err := w.e.StartPost(ctx, p.Run, "mail")
 	require.NoError(t, err)
 	require.True(t, taken)
+	before := w.head()
 	w.crash()
-	_, taken, err = w.e.StartPost(context.Background(), p.Run, "mail")
+	lost := enginetest.Only[events.OutboxOutcome](w.since(before))
+	require.Equal(t, []events.OutboxOutcome{{N: 1, Target: "mail", Outcome: events.Unknown, Cause: "process_died"}}, lost)
+	w.unchanged(func() {
+		_, taken, err = w.e.StartPost(ctx, p.Run, "mail")
+		require.NoError(t, err)
+		require.False(t, taken)
+	})
+
+	run, err := w.e.WaitPostSync(ctx, p.Run)
 	require.NoError(t, err)
-	require.False(t, taken)
-	require.Equal(t, decider.PostStarted, w.run(p.Run).PostSync.Posts[0].Status)
+	require.Equal(t, projections.PostTarget{
+		Target: "mail", Outcome: events.Unknown, Cause: "process_died", Effect: decider.PostStarted,
+		At: run.PostSync.Targets[0].At, Unconfirmed: true,
+	}, run.PostSync.Targets[0])
+	why, err := w.e.Why(ctx, p.Run.String())
+	require.NoError(t, err)
+	require.Equal(t, decider.WaitUnresolved, why.Reason.Why)
+	require.Contains(t, why.Evidence.Text, "process_died")
+	w.view(func(v projections.View) {
+		held, err := v.HeldRegisters(10)
+		require.NoError(t, err)
+		require.Len(t, held, 1)
+		require.Equal(t, decider.RegisterUnresolved, held[0].Status)
+	})
+	key := towline.RegisterKey{Owner: p.Run, Kind: events.KindPostSync}
+	require.NoError(t, w.e.Resolve(ctx, key, "mail", events.ResolvedLost, towline.Actor{Name: "ada", Reason: "it is not there"}))
+	require.False(t, w.run(p.Run).PostSync.Targets[0].Unconfirmed)
+	why, err = w.e.Why(ctx, p.Run.String())
+	require.NoError(t, err)
+	require.Zero(t, why.Reason)
+	require.NoError(t, w.e.CompletePost(ctx, post, "an end that comes late is still one"))
+	require.Equal(t, decider.PostCompleted, w.run(p.Run).PostSync.Posts[0].Status)
+	before = w.head()
+	w.crash()
+	require.Empty(t, enginetest.Only[events.OutboxOutcome](w.since(before)))
+}
+
+// HP-5, C-46, N-3: what was accepted and never begun is no effect whose process died; and in shared mode a process is known
+// to be gone only when it has stopped, which the pass of another one sees.
+func TestOnlyAnEffectOfAGoneProcessIsGivenUp(t *testing.T) {
+	ctx := context.Background()
+	clock := enginetest.NewClock(start)
+	a := openWorkshop(t, options{shared: true, clock: clock, unverified: true, config: towline.Config{Syncs: []towline.Sync{tracker()}}})
+	b := openWorkshop(t, options{path: a.o.path, shared: true, clock: clock, unverified: true,
+		config: towline.Config{Syncs: []towline.Sync{tracker()}, Entropy: seeded(2)}})
+	p := a.plan(towline.RunSpec{Sync: "tracker", Datasets: []string{"words"}})
+	a.deliver(a.complete)
+	_, taken, err := a.e.StartPost(ctx, p.Run, "mail")
+	require.NoError(t, err)
+	require.True(t, taken)
+	targets := func() (out []events.Outcome) {
+		for _, t := range b.run(p.Run).PostSync.Targets {
+			out = append(out, t.Outcome)
+		}
+		return out
+	}
+	b.pass()
+	require.Equal(t, []events.Outcome{events.Accepted, events.Accepted}, targets())
+	require.NoError(t, a.e.Stop(ctx, "test"))
+	b.pass()
+	require.Equal(t, []events.Outcome{events.Unknown, events.Accepted}, targets())
 }
 
 // L-12, I-26: the name of a worker comes from outside; whatever it is, the view and its rebuild agree.

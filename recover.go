@@ -206,6 +206,58 @@ func (t *Tx) Obligation(k projections.Key, n int) (o Obligation, err error) {
 	return o, err
 }
 
+// LoseEffects says of at_most_once effects that had begun in an incarnation which is gone that nobody knows what became of
+// them, so that a person looks (HP-5). n counts them. One that cannot be decided is left out, and the error names it.
+func (e *Engine) LoseEffects(ctx context.Context) (n int, err error) {
+	var errs []error
+	for after := (projections.Begun{}); ; {
+		var page []projections.Begun
+		err := e.View(ctx, func(v projections.View) (err error) {
+			page, err = v.LostEffects(after, decisionsPerTransaction)
+			return err
+		})
+		if err != nil || len(page) == 0 {
+			return n, errors.Join(append(errs, err)...)
+		}
+		err = Apart(ctx, page, projections.Begun.String, func(batch []projections.Begun) error {
+			lost, err := e.loseEffects(ctx, batch)
+			n += lost
+			return err
+		})
+		errs = append(errs, err)
+		if isAway(ctx, err) {
+			return n, errors.Join(errs...)
+		}
+		after = page[len(page)-1]
+	}
+}
+
+func (e *Engine) loseEffects(ctx context.Context, batch []projections.Begun) (n int, err error) {
+	err = e.Transact(ctx, "", func(tx *Tx) error {
+		n = 0
+		for _, b := range batch {
+			run, err := tx.Run(b.Run)
+			if err != nil {
+				return err
+			}
+			p, _ := run.Post(b.Target)
+			results, err := tx.Execute(decider.LoseEffect{
+				Owner: b.Run, Kind: events.KindPostSync, Target: b.Target,
+				Begun: p.Status == decider.PostStarted, NodeGone: tx.Gone(p.Node),
+			})
+			if err != nil {
+				return err
+			}
+			n += len(results[0].Events)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
 // loseOutcomes says of every target of a marked wakeup that has no outcome that nobody knows it (C-22, C-23).
 func (t *Tx) loseOutcomes(run decider.Run, r decider.Register) (bool, error) {
 	changed := false

@@ -170,9 +170,11 @@ func (e *Engine) Wait(ctx context.Context, run events.RunID) (projections.SyncRu
 }
 
 // WaitPostSync returns the run when it has ended and nothing of its post_sync is under way any more: each target is done,
-// has failed for good, is lost, or is held. A target that was accepted and never begun, because its process died (C-46), is
-// none of these in at_most_once mode, and ctx alone ends the wait. What another process of a shared store records is seen
-// as by Wait, which also says when nobody brings the run to its end. Errors: as Wait.
+// has failed for good, is lost, is held, or is unknown: nobody knows whether it was sent, or what became of it when its
+// process died in it (HP-5), and a person must look. A target that was accepted and never begun, because its process died
+// (C-46), is none of these in at_most_once mode, and ctx alone ends the wait; in shared mode neither is one that had begun in
+// a process which nobody knows to be gone. What another process of a shared store records is seen as by Wait, which also says
+// when nobody brings the run to its end. Errors: as Wait.
 func (e *Engine) WaitPostSync(ctx context.Context, run events.RunID) (projections.SyncRun, error) {
 	return e.waitUntil(ctx, run, func(row projections.SyncRun) bool { return row.Status.Terminal() && row.PostSync.Over() })
 }

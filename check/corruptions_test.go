@@ -634,6 +634,23 @@ var corruptions = []corruption{
 		m := findIn[events.OutboxDispatched](s, reg(1, events.KindFinalize), 0)
 		return s.alone(s.behind(m, m.stream, events.OutboxOutcome{N: 1, Outcome: events.Accepted}))
 	}},
+	{"I-2", "HP-5: an effect is given up whose process lives", postSyncs, func(s *script) *entry {
+		o := find[events.OutboxOutcome](s, 4)
+		s.drop(find[events.NodeStarted](s, 1))
+		return o
+	}},
+	{"I-2", "HP-5: an effect is given up that never began", postSyncs, func(s *script) *entry {
+		o := find[events.OutboxOutcome](s, 4)
+		s.drop(find[events.PostSyncStarted](s, 1))
+		return o
+	}},
+	{"I-2", "HP-5: an effect whose process died was accepted", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxOutcome](s, 4), func(o *events.OutboxOutcome) { o.Outcome = events.Accepted })
+	}},
+	{"I-13", "HP-5: an effect is given up twice", postSyncs, func(s *script) *entry {
+		o := find[events.OutboxOutcome](s, 4)
+		return s.alone(s.behind(o, o.stream, o.event))
+	}},
 	{"I-2", "O-17: resolved as neither", postSyncs, func(s *script) *entry {
 		return change(find[events.OutboxResolved](s, 0), func(r *events.OutboxResolved) { r.Outcome = "x" })
 	}},

@@ -65,6 +65,7 @@ func (c *Checker) afterEnd(e events.Envelope, r *run) {
 			c.wrong("I-2", e, "the effect of target %q starts a second time (HP-2)", ev.Target)
 		}
 		p.Started++
+		p.begunBy = e.Node
 	case events.PostSyncCompleted:
 		c.checkPost(e, r, ev.Generation, ev.Target, ev.MessageID)
 		p := r.post(ev.Target)
@@ -73,12 +74,14 @@ func (c *Checker) afterEnd(e events.Envelope, r *run) {
 		}
 		c.checkEffect(e, r, p)
 		p.Completed++
+		p.begunBy = events.NodeID{}
 	case events.PostSyncFailed:
 		c.checkPost(e, r, ev.Generation, ev.Target, ev.MessageID)
 		p := r.post(ev.Target)
 		c.checkEffect(e, r, p)
 		c.checkFailure(e, r, p, ev.MessageID)
 		p.Failed++
+		p.begunBy = events.NodeID{}
 	default:
 		c.wrong("I-3", e, "%s follows the end of the run, which is %s", e.Event.EventType(), r.Status)
 	}

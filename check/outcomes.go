@@ -2,9 +2,14 @@ package check
 
 import "github.com/towline-dev/towline/events"
 
-// outcome checks O-12 and K-8: what is known of a publish is recorded once per target, while the mark is open.
+// outcome checks O-12 and K-8: what is known of a publish is recorded once per target, while the mark is open. Behind it an
+// effect may be given up (HP-5).
 func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcome) {
 	known := r.outcomeOf(ev.Target)
+	if ev.Cause == events.OutcomeProcessDied && r.order() == events.MarkFirst {
+		c.lostEffect(e, r, ev, known)
+		return
+	}
 	switch {
 	case r.order() != events.MarkFirst:
 		c.wrong("I-2", e, "an outcome of %s, whose marks say that it was published (O-12)", r.Kind)
@@ -22,6 +27,30 @@ func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcom
 	if known == nil && r.State == Marked {
 		r.Outcomes = append(r.Outcomes, TargetOutcome{Target: ev.Target, Outcome: ev.Outcome})
 		r.settleOutcomes()
+	}
+}
+
+// lostEffect checks HP-5: of an effect that had begun in an incarnation that is gone nobody knows the end. It takes the place
+// of a publish outcome that was no such word.
+func (c *Checker) lostEffect(e events.Envelope, r *register, ev events.OutboxOutcome, known *TargetOutcome) {
+	p := r.run.known(ev.Target)
+	switch {
+	case ev.Outcome != events.Unknown:
+		c.wrong("I-2", e, "the process of an effect died, and its outcome is %s: want unknown (HP-5)", ev.Outcome)
+	case r.State != Idle && r.State != Unresolved || ev.N != r.Closed:
+		c.wrong("I-2", e, "the effect of wakeup %d is given up, and the register is %s (O-S9)", ev.N, r.describe())
+	case known == nil || known.Outcome == events.Unknown || known.Resolved != "":
+		c.wrong("I-13", e, "the effect of target %q is given up, and its publish has no outcome, an unknown one, or was resolved (HP-5)", ev.Target)
+	case p == nil || p.Started == 0 || p.Completed+p.Failed > 0:
+		c.wrong("I-2", e, "the effect of target %q is given up, and it is not under way (HP-5)", ev.Target)
+	case !c.gone(p.begunBy):
+		c.wrong("I-2", e, "the effect of target %q is given up, and the incarnation that had begun it is not gone (HP-5)", ev.Target)
+	}
+	if known != nil {
+		known.Outcome = events.Unknown
+	}
+	if r.State == Idle {
+		r.State = Unresolved
 	}
 }
 

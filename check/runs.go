@@ -44,7 +44,8 @@ type Post struct {
 	Target                     string
 	Started, Completed, Failed int
 
-	failedAt string // message of the newest failure
+	failedAt string        // message of the newest failure
+	begunBy  events.NodeID // incarnation that wrote PostSyncStarted, while no end follows it
 }
 
 type run struct {

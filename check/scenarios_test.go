@@ -248,6 +248,16 @@ func postSyncs(s *script) {
 	s.add(reg(1, k), events.OutboxOutcome{N: 1, Target: "page", Outcome: events.Unknown, Cause: events.OutcomeRelayDied})
 	s.add(reg(1, k), events.OutboxResolved{N: 1, Target: "page", Outcome: events.ResolvedLost, Actor: "me", Reason: "no trace"})
 	s.post(1, 1, "report")
+
+	s.succeeded(2, events.AtMostOnce, "report", "page")
+	t = s.take(2, k, 1, 1, 2)
+	s.add(reg(2, k), events.OutboxDispatched{N: 1, Token: t, Order: events.MarkFirst, Transport: "nats", MessageCount: 2})
+	s.add(reg(2, k), events.OutboxOutcome{N: 1, Target: "report", Outcome: events.Accepted})
+	s.add(reg(2, k), events.OutboxOutcome{N: 1, Target: "page", Outcome: events.Accepted})
+	s.add(events.RunStream(runID(2)), events.PostSyncStarted{Generation: runID(2).String() + ".1", Target: "page", MessageID: runID(2).String() + ".post_sync.1.page"})
+	s.start(2) // the process dies in the effect of page
+	s.add(reg(2, k), events.OutboxOutcome{N: 1, Target: "page", Outcome: events.Unknown, Cause: events.OutcomeProcessDied})
+	s.add(reg(2, k), events.OutboxResolved{N: 1, Target: "page", Outcome: events.ResolvedDelivered, Actor: "me", Reason: "it is there"})
 }
 
 // succeeded is a run of one unit, up to its end, that owes a post_sync.

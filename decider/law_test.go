@@ -170,8 +170,9 @@ var unitSteps = map[events.UnitStatus][]events.UnitStatus{
 
 // registerSteps is section 6.3.
 var registerSteps = map[RegisterStatus][]RegisterStatus{
-	"":                 {RegisterPending},
-	RegisterIdle:       {RegisterPending, RegisterParked},                  // parked by its consumer, as is what is claimed
+	"": {RegisterPending},
+	// Parked by its consumer, as is what is claimed; unresolved when the process dies that had begun an effect (HP-5).
+	RegisterIdle:       {RegisterPending, RegisterParked, RegisterUnresolved},
 	RegisterPending:    {RegisterPending, RegisterClaimed, RegisterParked}, // parked behind its release, or by an operator
 	RegisterClaimed:    {RegisterClaimed, RegisterPending, RegisterIdle, RegisterMarked, RegisterParked},
 	RegisterMarked:     {RegisterMarked, RegisterIdle, RegisterUnresolved},

@@ -18,7 +18,7 @@ import (
 // The consumer of a message parks it in whatever state it is, but for one that was surely never published (M-11).
 //
 // An operator parks what is pending, redrives what is parked, which arms n+1, and resolves what is unresolved, which
-// closes it.
+// closes it. What is idle behind a mark becomes unresolved when the process dies that had begun an effect of it (HP-5).
 //
 // At most two wakeups are open: the current n, and n+1 that waits while a broker may know n (O-6). They close in order.
 type Register struct {
@@ -201,7 +201,7 @@ func (r Register) evolve(env events.Envelope) Register {
 			r = r.advanced()
 		}
 	case events.OutboxOutcome:
-		r.Outcomes = append(r.Outcomes[:len(r.Outcomes):len(r.Outcomes)], TargetOutcome{e.Target, e.Outcome, e.Cause})
+		r.Outcomes = r.withOutcome(TargetOutcome{e.Target, e.Outcome, e.Cause})
 		r.LastCause = e.Cause
 		r = r.outcomesSettled()
 	case events.OutboxResolved:
@@ -286,6 +286,19 @@ func (r Register) advanced() Register {
 	r.Status, r.Current, r.AvailableAt = RegisterPending, r.Next, r.NextAt
 	r.Next, r.NextAt = 0, 0
 	return r
+}
+
+// withOutcome copies: a state is a value. A second word on a target takes the place of the first: its publish was accepted,
+// and then the process died that had begun the effect (HP-5).
+func (r Register) withOutcome(o TargetOutcome) []TargetOutcome {
+	list := slices.Clone(r.Outcomes)
+	for i, old := range list {
+		if old.Target == o.Target {
+			list[i] = o
+			return list
+		}
+	}
+	return append(list, o)
 }
 
 func (r Register) outcomesSettled() Register {

@@ -32,6 +32,8 @@ type Post struct {
 	Result    string          `json:"result,omitzero"` // of a completed one, for people
 	Failures  int             `json:"failures,omitzero"`
 	At        events.Micros   `json:"at"`
+	// Node is the incarnation that has begun it, while no end is on record: if that is gone, so is the effect (HP-5).
+	Node events.NodeID `json:"node,omitzero"`
 }
 
 // PostStatus is the state of one target's effect.
@@ -73,7 +75,7 @@ func (r Run) evolve(env events.Envelope) Run {
 		r.Status, r.Reason, r.Counts = events.RunIsCancelled, e.Reason, e.Counts
 		r.PostSyncOwed, r.CompletedAt = e.PostSyncOwed, env.At
 	case events.PostSyncStarted:
-		r.Posts = r.withPost(Post{Target: e.Target, MessageID: e.MessageID, Status: PostStarted, At: env.At})
+		r.Posts = r.withPost(Post{Target: e.Target, MessageID: e.MessageID, Status: PostStarted, At: env.At, Node: env.Node})
 	case events.PostSyncCompleted:
 		r.Posts = r.withPost(Post{
 			Target: e.Target, MessageID: e.MessageID, Status: PostCompleted, Result: e.Result, Failures: r.failures(e.Target), At: env.At,

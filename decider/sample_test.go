@@ -112,6 +112,7 @@ func samples() []sample {
 		{claimedRegister(), ending(minute, events.ReleaseClaimExpired, false)},
 		{claimedRegister(), ending(second, events.ReleaseIncarnationGone, true)},
 		{markedFor(), record("a", events.Unknown, events.OutcomeRelayDied)},
+		{markedFor(outcome("a", events.Accepted), outcome("b", events.Accepted)), lose("a", true, true)},
 		{claimedRegister()[:1], park()},
 		{parked, redrive(second)},
 		{unresolved, resolve("a", events.ResolvedLost)},
@@ -184,7 +185,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"open_job", "link_job", "close_job", "plan_run", "start_run", "finalize_run", "start_post", "complete_post", "fail_post",
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
-		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "fail_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "start_node", "recover_node",
+		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "fail_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "lose_effect", "start_node", "recover_node",
 		"note_step", "confirm_clock", "stop_node", "open_breaker", "close_breaker",
 		"pause_engine", "resume_engine", "pause_source", "resume_source",
 	}, names)

@@ -259,10 +259,11 @@ const (
 	Unknown  Outcome = "unknown"
 )
 
-// Causes of a mark_first outcome other than accepted (O-12).
+// Causes of a mark_first outcome other than accepted (O-12, HP-5).
 const (
-	OutcomeRelayDied = "relay_died"
-	OutcomeNotSent   = "not_sent"
+	OutcomeRelayDied   = "relay_died"
+	OutcomeNotSent     = "not_sent"
+	OutcomeProcessDied = "process_died" // of an effect that had begun; its publish has an outcome already
 )
 
 // Resolution is what an operator says of an unknown publish (O-17).

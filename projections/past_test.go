@@ -176,6 +176,7 @@ func questions(a asked) (out []question) {
 	add("Cooldowns", nil, func(v projections.View) (any, error) { return v.Cooldowns(middle) })
 	add("Holds", nil, func(v projections.View) (any, error) { return v.Holds(middle, nil) })
 	add("Jobs", nil, func(v projections.View) (any, error) { return v.Jobs(events.JobID{}, 50) })
+	add("LostEffects", nil, func(v projections.View) (any, error) { return v.LostEffects(projections.Begun{}, 50) })
 	add("HeldRegisters", nil, func(v projections.View) (any, error) { return v.HeldRegisters(50) })
 	add("OpenRegisters", nil, func(v projections.View) (any, error) { return v.OpenRegisters(50) })
 	add("Watermarks", nil, func(v projections.View) (any, error) { return v.Watermarks() })

@@ -135,6 +135,9 @@ var hot = []struct {
 	{"unsucceeded", func(r *recorder) error { return second(projections.NewView(r).Unsucceeded(events.RunID{})) }},
 	{"retries_of", func(r *recorder) error { return second(projections.NewView(r).RetriesOf(events.RunID{}, 10)) }},
 	{"registers_of", func(r *recorder) error { return second(projections.NewView(r).RegistersOf(events.RunID{})) }},
+	{"lost_effects", func(r *recorder) error {
+		return second(projections.NewView(r).LostEffects(projections.Begun{}, 100))
+	}},
 	{"held_registers", func(r *recorder) error { return second(projections.NewView(r).HeldRegisters(100)) }},
 	{"open_registers", func(r *recorder) error { return second(projections.NewView(r).OpenRegisters(100)) }},
 	{"alive_nodes", func(r *recorder) error { return second(projections.NewView(r).AliveNodes()) }},
@@ -167,7 +170,8 @@ var bounded = []string{
 	"USING COVERING INDEX messages_in_process",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
 	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources",
-	"SCAN projection", "SCAN clock", "SCAN CONSTANT ROW",
+	"SCAN projection", "SCAN clock", "SCAN x VIRTUAL TABLE", "SCAN x EXISTS VIRTUAL TABLE", // x: the targets of one register
+	"SCAN CONSTANT ROW",
 }
 
 // ordered are pages that walk a primary key from a place to a LIMIT: a walk without an end of its own, that stops by

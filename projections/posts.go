@@ -78,7 +78,7 @@ func (run SyncRun) targets(known publishes) []PostTarget {
 }
 
 // Over reports that nothing of the post_sync is under way any more: each target is done, has failed for good, is surely
-// lost, or waits for a person. A run that owes none is over.
+// lost, is unknown, or waits for a person. A run that owes none is over.
 func (s PostSyncState) Over() bool {
 	for _, t := range s.Targets {
 		if !t.over(s.Effects != decider.EffectsNone) {

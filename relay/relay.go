@@ -127,6 +127,9 @@ func (r *Relay) repair(ctx context.Context, report *Report) {
 	report.fail("follow the log", r.e.Follow(ctx))
 	report.fail("expire leases", r.expire(ctx, report))
 	report.fail("materialize", r.materialize(ctx, report))
+	lost, err := r.e.LoseEffects(ctx)
+	report.Unknown += lost
+	report.fail("give up effects of gone processes", err)
 	report.fail("look for what is held", r.held(ctx, report))
 }
 
