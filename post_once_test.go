@@ -262,6 +262,47 @@ func TestWaitPostSync(t *testing.T) {
 	require.False(t, none.PostSync.Owed)
 }
 
+// O-18, WHY-3, WHY-5, K-4: an exactly_once effect that has failed says so, with the failure and the time at which it is sent
+// again, and a person need not wait for that: a redrive sends it at once, under the same generation.
+func TestAFailedEffectIsToldAndRedriven(t *testing.T) {
+	ctx := t.Context()
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{keeper()}}})
+	run := w.plan(towline.RunSpec{Sync: "keeper", Datasets: []string{"words"}}).Run
+	w.deliver(w.complete)
+	key := towline.RegisterKey{Owner: run, Kind: events.KindPostSync}
+	w.requireConflict("register", func() error { return w.e.Redrive(ctx, key, ada) })
+	sentAt := w.now.Now()
+	require.True(t, w.do(run, "index", ""))
+	w.advance(time.Minute)
+	require.True(t, w.do(run, "mail", events.SinkError))
+
+	why, err := w.e.Why(ctx, run.String())
+	require.NoError(t, err)
+	require.Equal(t, decider.Reason{
+		Why: decider.WaitEffectFailed, On: "mail", Kind: events.KindPostSync, Since: events.MicrosOf(w.now.Now()),
+		Next: events.MicrosOf(sentAt.Add(16 * time.Minute)),
+	}, why.Reason)
+	require.Equal(t, events.RunStream(run).String(), why.Evidence.Stream)
+	require.Contains(t, why.Evidence.Text, "PostSyncFailed")
+
+	before := w.head()
+	w.posts = nil
+	require.NoError(t, w.e.Redrive(ctx, key, towline.Actor{Name: "ada", Reason: "the table is there"}))
+	log := w.since(before)
+	require.Equal(t, []string{"OutboxArmed"}, enginetest.Types(log))
+	require.Equal(t, "ada", log[0].Actor)
+	require.Equal(t, "the table is there", log[0].Event.(events.OutboxArmed).Reason)
+	w.deliver(nil)
+	require.Len(t, w.posts, 1, "what is done is not asked for again")
+	require.Equal(t, run.String()+".post_sync.2.mail", w.posts[0].id)
+	require.Equal(t, run.String()+".1", w.posts[0].notice.Post.Generation)
+	why, err = w.e.Why(ctx, run.String())
+	require.NoError(t, err)
+	require.Equal(t, decider.WaitForWorker, why.Reason.Why, "it was sent since")
+	require.True(t, w.do(run, "mail", ""))
+	w.requireConflict("register", func() error { return w.e.Redrive(ctx, key, ada) })
+}
+
 // renamed is a sync under another name, over sources of its own.
 func renamed(s towline.Sync, name string) towline.Sync {
 	s.Name = name

@@ -42,12 +42,12 @@ func (e *Engine) Park(ctx context.Context, key RegisterKey, by Actor) error {
 	})
 }
 
-// Redrive publishes what is parked after all, and sends exactly_once effects again that are held: the next wakeup of the
-// register is armed now, under a new message id and with no attempt used (O-18). by needs a name; a reason is recorded if
-// there is one.
+// Redrive publishes what is parked after all, and sends exactly_once effects again that are held, or have failed and would
+// be sent again only behind post_sync.redrive_after: the next wakeup of the register is armed now, under a new message id,
+// the same generation, and with no attempt used (O-18). by needs a name; a reason is recorded if there is one.
 //
 // Errors, each of which has written nothing: *RequestError, which is ErrInvalid, ErrNotFound, or ErrConflict for a register
-// that is neither parked nor held, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.
+// that is neither parked nor idle behind a failed effect, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.
 func (e *Engine) Redrive(ctx context.Context, key RegisterKey, by Actor) error {
 	by, err := e.operator(by)
 	if err != nil {
@@ -55,7 +55,7 @@ func (e *Engine) Redrive(ctx context.Context, key RegisterKey, by Actor) error {
 	}
 	return e.onRegister(ctx, key, by, func(tx *Tx, o owner) error {
 		return tx.act("register", decider.RedriveWakeup{
-			Owner: key.Owner, Kind: key.Kind, Mode: o.mode, At: tx.now, Over: o.over, Held: o.held, Reason: by.Reason,
+			Owner: key.Owner, Kind: key.Kind, Mode: o.mode, At: tx.now, Over: o.over, Failed: o.failed, Reason: by.Reason,
 		}, "")
 	})
 }
@@ -90,7 +90,7 @@ type owner struct {
 	mode     events.DeliveryMode
 	targets  []string
 	over     bool // nothing is owed to it: its run has ended, its effects are done, or its message is settled
-	held     bool // its effects are (REC-10)
+	failed   bool // an effect of it has, and is not done (REC-10)
 }
 
 func (e *Engine) onRegister(ctx context.Context, key RegisterKey, by Actor, action func(*Tx, owner) error) error {
@@ -134,8 +134,8 @@ func (t *Tx) ownerOf(key RegisterKey) (o owner, err error) {
 	o.mode, o.targets = run.Plan.Policy.PostSync, run.Plan.Policy.Targets
 	o.over = !run.Open()
 	if key.Kind == events.KindPostSync { // it is owed behind the end of its run
-		effects := run.Effects()
-		o.held, o.over = effects == decider.EffectsHeld, effects == decider.EffectsDone
+		_, o.failed = run.FailedPost()
+		o.over = run.Effects() == decider.EffectsDone
 	}
 	return o, nil
 }

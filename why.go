@@ -284,7 +284,7 @@ func (t *Tx) whyPost(why Why, h decider.Horizon, run decider.Run) (Why, error) {
 	if err != nil {
 		return Why{}, err
 	}
-	why.Reason = h.WhyPost(post, run.Effects())
+	why.Reason = h.WhyPost(post, run)
 	return why, t.show(&why, run.ID, events.RegisterStream(run.ID, events.KindPostSync))
 }
 
@@ -336,6 +336,8 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 		stream = events.EngineControlStream()
 	case decider.WaitSourcePaused:
 		stream = events.SourceControlStream(r.On)
+	case decider.WaitEffectFailed:
+		return t.showFailure(why, run, r.On)
 	case decider.WaitReference, decider.WaitCrashSuspect:
 		if !r.Behind.IsZero() { // a message is behind all others
 			stream = events.UnitStream(r.Behind)
@@ -351,6 +353,18 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 	}
 	why.Evidence = evidenceOf(history[len(history)-1])
 	return nil
+}
+
+// showFailure adds the newest failure of the effect of a target.
+func (t *Tx) showFailure(why *Why, run events.RunID, target string) error {
+	history, err := t.tx.Stream(events.RunStream(run))
+	for _, env := range slices.Backward(history) {
+		if e, ok := env.Event.(events.PostSyncFailed); ok && e.Target == target {
+			why.Evidence = evidenceOf(env)
+			break
+		}
+	}
+	return err
 }
 
 func evidenceOf(e events.Envelope) Evidence {

@@ -41,7 +41,7 @@ func (c *Checker) mayArm(e events.Envelope, r *register, ev events.OutboxArmed) 
 	}
 	if ev.Cause == events.ArmRedriven {
 		c.checkOperator(e, "", false, "")
-		if r.State != Parked && !r.heldEffects() {
+		if r.State != Parked && !r.failedEffects() {
 			c.wrong("I-2", e, "it redrives a register that is %s (O-18)", r.describe())
 		}
 	}

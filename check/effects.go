@@ -67,9 +67,18 @@ func (c *Checker) checkFailure(e events.Envelope, r *run, p *Post, message strin
 	p.failedAt = message
 }
 
-// heldEffects reports a register that a person may redrive though it is not parked (O-18).
-func (r *register) heldEffects() bool {
-	return r.Kind == events.KindPostSync && r.State == Idle && r.run.Effects() == "held"
+// failedEffects reports a register that a person may redrive though it is not parked: an effect of it has failed, and is not
+// done (O-18).
+func (r *register) failedEffects() bool {
+	if r.Kind != events.KindPostSync || r.State != Idle || r.run.Effects() == "" {
+		return false
+	}
+	for _, t := range r.run.outstanding() {
+		if p := r.run.known(t); p != nil && p.Failed > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // mayArmAgain is REC-10 and O-18: behind the first arm, a post_sync is armed by materialization, while something is left to

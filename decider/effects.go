@@ -46,6 +46,19 @@ func (r Run) Effects() Effects {
 	return state
 }
 
+// FailedPost is the newest failure among the effects of an exactly_once run that are not done; false: none has failed.
+func (r Run) FailedPost() (newest Post, failed bool) {
+	if r.Effects() == EffectsNone {
+		return newest, false
+	}
+	for _, t := range r.Outstanding() {
+		if p, _ := r.Post(t); p.Status == PostFailed && p.At >= newest.At {
+			newest, failed = p, true
+		}
+	}
+	return newest, failed
+}
+
 // Held reports a target that has failed in as many wakeups as the run allows, and has not completed (REC-10).
 func (p Post) Held(policy events.Policy) bool {
 	return policy.PostSync == events.ExactlyOnce && p.Status == PostFailed && 0 < policy.MaxDeliveries && policy.MaxDeliveries <= p.Failures

@@ -23,7 +23,7 @@ func TestAnEffectWhoseProcessDiedIsUnknown(t *testing.T) {
 		r := givenRegister(events.KindPostSync, hs...)
 		require.Equal(t, RegisterUnresolved, r.Status)
 		require.Equal(t, []TargetOutcome{{"a", events.Unknown, "process_died"}, {"b", events.Accepted, ""}}, r.Outcomes)
-		require.Equal(t, Reason{Why: WaitUnresolved, Kind: events.KindPostSync}, sight().WhyPost(r, EffectsNone))
+		require.Equal(t, Reason{Why: WaitUnresolved, Kind: events.KindPostSync}, sight().WhyPost(r, Run{}))
 		r = givenRegister(events.KindPostSync, and(hs, then(hour, decide(t, r, resolve("a", events.ResolvedDelivered)))...)...)
 		require.Equal(t, RegisterIdle, r.Status)
 		requireNothing(t, r, lose("a", true, true))

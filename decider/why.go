@@ -17,7 +17,8 @@ const (
 	WaitClaimed      WaitReason = "claimed"
 	WaitParked       WaitReason = "parked"
 	WaitUnresolved   WaitReason = "unresolved"
-	WaitEffectsHeld  WaitReason = "effects_held" // of a run that has ended: a target has failed too often (REC-10)
+	WaitEffectsHeld  WaitReason = "effects_held"  // of a run that has ended: a target has failed too often (REC-10)
+	WaitEffectFailed WaitReason = "effect_failed" // of the same: a target failed in its newest wakeup, and is sent again
 )
 
 // NeedsPerson reports a reason that time does not end.
@@ -34,13 +35,13 @@ func (w WaitReason) NeedsPerson() bool {
 // ended, or, of a register, nobody is to be woken.
 type Reason struct {
 	Why WaitReason `json:"reason"`
-	// Since is when it began to wait for a worker; 0: not known, or no matter.
+	// Since is when it began to wait for a worker, or when its effect failed; 0: not known, or no matter.
 	Since events.Micros `json:"since,omitzero"`
 	// Next is when the answer will have changed at the latest, while somebody reconciles: something has happened to it, or
 	// it waits for something else. Of one that waits Behind a unit it is that unit's: the wait itself may last through many of
 	// its leases. 0: no time ends it.
 	Next events.Micros `json:"next,omitzero"`
-	// On is what is paused, missing, cooling or full: see Wait.On.
+	// On is what is paused, missing, cooling or full: see Wait.On. Of effect_failed it is the target.
 	On string `json:"on,omitzero"`
 	// Behind is the unit that must go first.
 	Behind events.UnitID `json:"behind,omitzero"`
@@ -159,15 +160,18 @@ type ReasonCount struct {
 }
 
 // WhyPost says what a run waits for that has ended: its post_sync. In exactly_once mode that goes on until every target has
-// completed, also while the register is idle (REC-10).
-func (h Horizon) WhyPost(r Register, e Effects) Reason {
+// completed, also while the register is idle (REC-10). A failure is the answer while nothing newer was sent.
+func (h Horizon) WhyPost(r Register, run Run) Reason {
 	reason := h.WhyRegister(r)
-	switch {
+	switch e := run.Effects(); {
 	case reason.Why != "":
 	case e == EffectsHeld:
 		reason.Why = WaitEffectsHeld
 	case e == EffectsOpen:
 		reason = Reason{Why: WaitForWorker, Since: r.LastClosedAt, Next: h.afterPass(r.LastClosedAt.Add(h.PostRedriveAfter))}
+		if p, failed := run.FailedPost(); failed && p.MessageID == TargetMessageID(run.ID, r.Claimed, p.Target) {
+			reason.Why, reason.Since, reason.On = WaitEffectFailed, p.At, p.Target
+		}
 	default:
 		return reason
 	}

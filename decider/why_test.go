@@ -121,10 +121,24 @@ func TestWhyARunWaits(t *testing.T) {
 // WHY-3, REC-10: of a run that has ended its post_sync may still wait.
 func TestWhyAPostSyncWaits(t *testing.T) {
 	idle := Register{Kind: events.KindPostSync, Status: RegisterIdle, LastClosedAt: t0.Add(hour)}
-	require.Equal(t, Reason{}, sight().WhyPost(idle, EffectsNone))
-	require.Equal(t, Reason{}, sight().WhyPost(idle, EffectsDone))
-	require.Equal(t, Reason{Why: WaitEffectsHeld, Kind: events.KindPostSync}, sight().WhyPost(idle, EffectsHeld))
+	none, most := Run{}, events.Policy{PostSync: events.ExactlyOnce, Targets: []string{"a", "b"}, MaxDeliveries: 2}
+	of := func(posts ...Post) Run {
+		return Run{ID: theRun, PostSyncOwed: true, Plan: events.RunPlanned{Policy: most}, Posts: posts}
+	}
+	post := func(target string, s PostStatus, n, failures int) Post {
+		return Post{Target: target, Status: s, MessageID: TargetMessageID(theRun, n, target), Failures: failures, At: t0.Add(minute)}
+	}
+	done := post("a", PostCompleted, 1, 0)
+	require.Equal(t, Reason{}, sight().WhyPost(idle, none))
+	require.Equal(t, Reason{}, sight().WhyPost(idle, of(done, post("b", PostCompleted, 1, 1))))
+	require.Equal(t, Reason{Why: WaitEffectsHeld, Kind: events.KindPostSync}, sight().WhyPost(idle, of(done, post("b", PostFailed, 2, 2))))
+	sent := idle
+	sent.Claimed = 2
+	require.Equal(t, Reason{Why: WaitEffectFailed, On: "b", Kind: events.KindPostSync, Since: t0.Add(minute), Next: t0.Add(hour + 16*minute)},
+		sight().WhyPost(sent, of(done, post("b", PostFailed, 2, 1))))
+	require.Equal(t, WaitForWorker, sight().WhyPost(sent, of(done, post("b", PostFailed, 1, 1))).Why, "it was sent again since")
+	require.False(t, WaitEffectFailed.NeedsPerson())
 	require.Equal(t, Reason{Why: WaitForWorker, Kind: events.KindPostSync, Since: t0.Add(hour), Next: t0.Add(hour + 16*minute)},
-		sight().WhyPost(idle, EffectsOpen))
-	require.Equal(t, WaitUnresolved, sight().WhyPost(Register{Status: RegisterUnresolved}, EffectsNone).Why)
+		sight().WhyPost(idle, of(done)))
+	require.Equal(t, WaitUnresolved, sight().WhyPost(Register{Status: RegisterUnresolved}, none).Why)
 }

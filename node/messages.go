@@ -28,7 +28,10 @@ func newAppRoute(c Config, logger *slog.Logger) appRoute {
 	case c.Publisher != nil:
 		return appRoute{publisher: transport.FromWatermill("publisher", c.Publisher, c.Traits)}
 	case len(c.Messages) > 0:
-		bus := local.New(local.Options{MaxDeliveries: c.Knobs.MaxDeliveries, Logger: logger})
+		bus := local.New(local.Options{
+			MaxDeliveries: c.Knobs.MaxDeliveries, Logger: logger,
+			Again: func(string) string { return "when the next process starts" }, // REC-11
+		})
 		return appRoute{publisher: inProcess{bus, c.Messages}, bus: bus}
 	}
 	return appRoute{}

@@ -56,7 +56,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		n.logger = slog.Default()
 	}
 	if n.bus == nil {
-		n.bus = local.New(local.Options{MaxDeliveries: c.Knobs.MaxDeliveries, Logger: n.logger})
+		n.bus = local.New(local.Options{MaxDeliveries: c.Knobs.MaxDeliveries, Logger: n.logger, Again: n.again})
 	}
 	if err := c.check(n.logger); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)

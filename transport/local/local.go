@@ -21,6 +21,9 @@ type Options struct {
 	MaxDeliveries int           // of one message, then it is dropped: the engine finds what is owed; zero: 10
 	RetryDelay    time.Duration // before a refused message is delivered again, doubling to 5 s; zero: 100 ms
 	Logger        *slog.Logger  // nil: slog.Default()
+
+	// Again says for the log when what a dropped message of a topic was about is sent again; nil: its owner knows.
+	Again func(topic string) string
 }
 
 // Bus is one in-process transport. It is a transport.Publisher, and Subscriber gives message.Subscribers of it.
@@ -43,6 +46,9 @@ func New(o Options) *Bus {
 	}
 	if o.RetryDelay <= 0 {
 		o.RetryDelay = 100 * time.Millisecond
+	}
+	if o.Again == nil {
+		o.Again = func(string) string { return "when its owner sends it again" }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -294,7 +300,7 @@ func (n *subscription) refused(d delivery) {
 	d.tries++
 	if d.tries >= n.s.b.o.MaxDeliveries {
 		n.q.settled()
-		n.s.b.o.Logger.Warn("message dropped after too many deliveries", "topic", n.topic, "message", d.m.UUID, "deliveries", d.tries)
+		n.s.b.o.Logger.Warn("message dropped after too many deliveries", "topic", n.topic, "message", d.m.UUID, "deliveries", d.tries, "again", n.s.b.o.Again(n.topic))
 		return
 	}
 	select {

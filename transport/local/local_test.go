@@ -126,7 +126,9 @@ func TestCloseEndsAWaitingPublish(t *testing.T) {
 func TestARefusedMessageComesAgainAndIsDroppedInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		b := local.New(local.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		b := local.New(local.Options{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)), Again: func(topic string) string { return topic + " in 15m0s" },
+		})
 		s := b.Subscriber(1)
 		messages, err := s.Subscribe(t.Context(), "topic")
 		require.NoError(t, err)
@@ -151,7 +153,7 @@ func TestARefusedMessageComesAgainAndIsDroppedInTheEnd(t *testing.T) {
 		}
 		require.NoError(t, s.Close())
 		require.Contains(t, log.String(), "message dropped after too many deliveries")
-		require.Contains(t, log.String(), "deliveries=10")
+		require.Contains(t, log.String(), `deliveries=10 again="topic in 15m0s"`)
 	})
 }
 
