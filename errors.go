@@ -31,8 +31,12 @@ var (
 	ErrTooEarly = decider.ErrTooEarly
 	// ErrUnavailable: the store cannot write now. Nothing was accepted; the same call may succeed later.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrMoved: the store's file, its WAL or its lock was deleted, moved or replaced under the process. Nothing is accepted any more; stop, put
-	// it back, and start again.
+	// ErrInTransaction: the method needs the writer of the store, and was called with the context of a transaction that holds
+	// it: inside of Target.Func without a DB of its own, or of a message consumer. It would have waited for itself. Nothing
+	// was written; do it behind the commit.
+	ErrInTransaction = store.ErrInTransaction
+	// ErrMoved: the store's file, its WAL or its lock was deleted, moved or replaced under the process. Nothing is accepted
+	// any more; stop, put it back, and start again.
 	ErrMoved = store.ErrMoved
 	// ErrNoMessage: there is no application message of that id, or none that a relay has taken.
 	ErrNoMessage = store.ErrNoMessage

@@ -36,7 +36,9 @@ type Target struct {
 	SQL string
 
 	// Func runs in one transaction of DB; nil: the store's own file. There it must be short and call no port: nothing else
-	// is written to the store meanwhile, and after 4 seconds it is rolled back and has failed as a timeout.
+	// is written to the store meanwhile, and after 4 seconds it is rolled back and has failed as a timeout. What needs the
+	// engine, to start another run for example, waits until it has committed: with the context of the function the engine
+	// refuses it there (ErrInTransaction).
 	Func PostFunc
 	DB   *sql.DB
 

@@ -2,6 +2,7 @@ package towline
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"github.com/towline-dev/towline/decider"
@@ -27,6 +28,11 @@ type Tx struct {
 	freed    []events.RunID       // one entry per slot that was given back (B-6)
 	effects  effects
 }
+
+// InTransaction marks the context of a transaction that is open on db, which is Node.DB: under it every method of the engine
+// that needs the writer fails at once with ErrInTransaction, where it would wait for that very transaction until the store
+// gives up. The contexts that Target.Func and a message consumer get are marked already. It is for transactions of your own.
+func InTransaction(ctx context.Context, db *sql.DB) context.Context { return store.Inside(ctx, db) }
 
 // Result is what became of one command. A rejection may come with events (L-5).
 type Result struct {

@@ -2,7 +2,9 @@ package docs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -11,6 +13,7 @@ import (
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/feed"
 	"github.com/towline-dev/towline/node"
+	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -70,6 +73,52 @@ func followLog(ctx context.Context, n *node.Node, do func(stream string, r event
 		m.Ack()
 	}
 	return nil
+}
+
+// startBehind plans a run of next behind each run of first that brought something, until ctx ends or a request is wrong. The
+// key makes it one run for each, however often an event is delivered.
+func startBehind(ctx context.Context, n *node.Node, first, next string) error {
+	ended, err := n.Events(next+" behind "+first, feed.Options{Types: []events.Type{events.TypeRunFinalized}})
+	if err != nil {
+		return err
+	}
+	defer ended.Close()
+	messages, err := ended.Subscribe(ctx, feed.Topic)
+	if err != nil {
+		return err
+	}
+	for m := range messages {
+		err := planBehind(ctx, n.Engine(), m.Metadata.Get(feed.Subject), first, next)
+		if _, wrong := errors.AsType[*towline.RequestError](err); wrong {
+			return err // no repetition helps
+		}
+		if err != nil {
+			m.Nack() // the store is away: it comes again
+			continue
+		}
+		m.Ack()
+	}
+	return nil
+}
+
+// planBehind looks at the run of an event, and plans the next one if it is due.
+func planBehind(ctx context.Context, e *towline.Engine, stream, first, next string) error {
+	id, err := events.ParseRunID(strings.TrimPrefix(stream, "run/"))
+	if err != nil {
+		return err
+	}
+	var run projections.SyncRun
+	if err := e.View(ctx, func(v projections.View) (err error) {
+		run, _, err = v.Run(id)
+		return err
+	}); err != nil {
+		return err
+	}
+	if run.Sync != first || run.Succeeded == 0 {
+		return nil
+	}
+	_, err = e.Plan(ctx, towline.RunSpec{Sync: next, Key: "behind " + id.String()})
+	return err
 }
 
 // pauses leaves the wiki alone while it moves, and then everything.

@@ -715,3 +715,28 @@ func TestHowMuchRoomItNeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 16, pages*4096/1_000_000, "MB of the sink's")
 }
+
+// P-11, WMILL-2: a run starts behind another, once, also when the event of the first comes twice: to a group that begins at
+// the first event again, as it does behind a kill.
+func TestARunStartsBehindAnother(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "towline.db")
+	dest := destination(t, filepath.Join(t.TempDir(), "dest.db"))
+	mart := readings(dest, writes)
+	mart.Name, mart.Sources = "mart", []string{"south"}
+	n := open(t, node.Config{Store: store, Syncs: []node.Sync{readings(dest, writes), mart}})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ran := make(chan error, 1)
+	go func() { ran <- n.Run(ctx) }()
+	followed, enough := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- startBehind(followed, n, "readings", "mart") }()
+	first := ended(t, n, towline.RunSpec{Sync: "readings"})
+	until(t, store, `SELECT 1 FROM runs_view WHERE sync = 'mart' AND status = 'succeeded'`)
+	enough()
+	require.NoError(t, <-done)
+	require.NoError(t, planBehind(t.Context(), n.Engine(), "run/"+first.Run.String(), "readings", "mart"))
+	require.Len(t, query(t, store, `SELECT 1 FROM runs_view WHERE sync = 'mart'`), 1)
+	stop()
+	require.NoError(t, <-ran)
+}

@@ -19,7 +19,8 @@ import (
 // MessageHandler handles an application message inside a transaction of the store: what it does through tx and the record
 // that the message was handled commit together, so a message has its effect once, however often it is delivered (M-12). It
 // calls no port and no other connection to the store, and is short: everything else waits for its transaction, which is
-// rolled back after 4 seconds. ctx ends with it.
+// rolled back after 4 seconds. ctx ends with it. Methods of the engine refuse ctx (towline.ErrInTransaction): they would wait
+// for that transaction.
 //
 // An error undoes all of it; the transport delivers the message again, handler.max_deliveries times in all, and then it is
 // parked until somebody redrives it (M-11). An error of Invalid rejects it for good, at once.

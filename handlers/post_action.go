@@ -105,6 +105,7 @@ func (h *Handlers) function(ctx context.Context, p towline.Post) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, storeTime, errStoreTime)
 		defer cancel()
+		ctx = towline.InTransaction(ctx, db)
 		defer h.e.Nudge() // it may have added what the engine must know (M-1)
 	}
 	err := inTransaction(ctx, db, p)

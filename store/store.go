@@ -121,6 +121,9 @@ var (
 	// ErrLocked: somebody has the store open in a mode that excludes this one (N-2): another process, or this one, which
 	// has opened it before.
 	ErrLocked = errors.New("store is in use")
+	// ErrInTransaction: the caller is inside a transaction of this store, which holds the write lock, so that a Write would
+	// wait for itself. Nothing was written.
+	ErrInTransaction = errors.New("called inside a transaction of the store, which the engine would wait for: do it after the commit, or give the target a DB of its own")
 	// ErrNoMessage: no relay has taken a message of that id: there is none, or it was never published (M-9).
 	ErrNoMessage = errors.New("no such message")
 	// ErrFormat: the file is no store of Towline, or its format level is one that this release cannot read (DUR-3).

@@ -48,7 +48,7 @@ func (s *Store) Consume(ctx context.Context, id events.MessageID, delivery strin
 	if done, err = s.handled(ctx, tx, id, delivery); err != nil || !done {
 		return false, err
 	}
-	if err = effect(ctx, tx); err == nil {
+	if err = effect(store.Inside(ctx, s.app), tx); err == nil {
 		err = tx.Commit()
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errEffectTime) {

@@ -272,6 +272,9 @@ func (s *Store) Attach(h store.Hooks) {
 // Write runs fn as one transaction. ctx bounds the wait until the writer takes it; from then on Write stays for the
 // result, whatever ctx does, so ctx's error means that nothing has happened.
 func (s *Store) Write(ctx context.Context, fn func(store.Tx) error) error {
+	if store.IsInside(ctx, s.app) {
+		return store.ErrInTransaction
+	}
 	return s.queue.Write(ctx, fn)
 }
 
