@@ -32,10 +32,14 @@ type PostSync struct {
 type Target struct {
 	Name string // unique in the sync; part of message ids
 
-	// SQL is a script that the sync's sink runs in one transaction, with :run and :generation.
+	// SQL is a script that the sync's sink runs in one transaction, with :run and :generation. It needs a sink that can run
+	// scripts (sink.Scripter, and sink.OnceScripter for ExactlyOnce), as sink/sqlite does: with another one node.Open refuses
+	// it.
 	SQL string
 
-	// Func runs in one transaction of DB; nil: the store's own file. There it must be short and call no port: nothing else
+	// Func runs in one transaction of DB: a SQLite, PostgreSQL, CockroachDB, MySQL or MariaDB (InnoDB) database. In mode
+	// ExactlyOnce its once-ledger, the table _towline_once, is made there where it is missing. nil: the store's own file, for
+	// tables of your own beside those of Towline. There it must be short and call no port: nothing else
 	// is written to the store meanwhile, and after 4 seconds it is rolled back and has failed as a timeout. What needs the
 	// engine, to start another run for example, waits until it has committed: with the context of the function the engine
 	// refuses it there (ErrInTransaction).

@@ -101,6 +101,11 @@ func (h *Handlers) function(ctx context.Context, p towline.Post) error {
 	if db == nil {
 		return unconfigured(p, "there is no database for its function")
 	}
+	if db != h.c.DB && p.Mode == events.ExactlyOnce {
+		if err := towline.MakeOnce(ctx, db); err != nil {
+			return &effectError{events.HandlerFailed, err}
+		}
+	}
 	if db == h.c.DB {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, storeTime, errStoreTime)
