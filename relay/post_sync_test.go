@@ -68,7 +68,12 @@ func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 				}
 				return transport.Accepted("")
 			}
-			x.step()
+			report := x.step()
+			said := map[events.Outcome]string{
+				events.Refused: "; it is lost, and is not sent again",
+				events.Unknown: "; it may be lost, and is not sent again: look whether it arrived, and say so with Resolve",
+			}
+			require.ErrorContains(t, report.Refusal, c.cause+said[c.outcome], "what the log says (O-12, O-17)")
 			reg := x.requireStatus(c.status, run, events.KindPostSync)
 			require.Equal(t, []decider.TargetOutcome{{Target: "good", Outcome: events.Accepted}, {Target: "bad",
 				Outcome: c.outcome, Cause: c.cause}}, reg.Outcomes)

@@ -429,6 +429,14 @@ func (w *wakeup) refusal(what, text any) error {
 	return fmt.Errorf("%s: %v by %s: %v", w.key, what, w.transport, text)
 }
 
+// spent is the same of a publish that has no second chance (O-12).
+func (w *wakeup) spent(outcome events.Outcome, cause string) error {
+	if outcome == events.Unknown {
+		return fmt.Errorf("%w; it may be lost, and is not sent again: look whether it arrived, and say so with Resolve", w.refusal(outcome, cause))
+	}
+	return fmt.Errorf("%w; it is lost, and is not sent again", w.refusal(outcome, cause))
+}
+
 // RefusedMarkError says that a wakeup was published, but its claim was no longer ours: another relay publishes it again,
 // under the same id (O-9).
 type RefusedMarkError struct {
@@ -524,7 +532,7 @@ func (r *Relay) recordOutcomes(tx *towline.Tx, w *wakeup, counts *Report) error 
 			counts.Unknown++
 		}
 		if outcome != events.Accepted {
-			counts.Refusal = w.refusal(outcome, cause)
+			counts.Refusal = w.spent(outcome, cause)
 		}
 		results, err := tx.Execute(decider.RecordOutcome{
 			Owner: w.key.Owner, Kind: w.key.Kind, N: w.n, Target: o.target, Outcome: outcome, Cause: cause,
