@@ -82,7 +82,7 @@ func TestPostsAreKeptPerTarget(t *testing.T) {
 	before := givenRun(endedRun()...)
 	after := givenRun(endedRun(started("a"), started("b"), events.PostSyncFailed{Target: "a", MessageID: "m", Category: events.Timeout, Text: "x"})...)
 	require.Equal(t, []Post{
-		{Target: "b", MessageID: TargetMessageID(theRun, 1, "b"), Status: PostStarted, At: t0.Add(second)},
+		{Target: "b", MessageID: TargetMessageID(theRun, 1, "b"), Status: PostStarted, At: t0.Add(second), Node: nodeA},
 		{Target: "a", MessageID: "m", Status: PostFailed, Category: events.Timeout, Text: "x", Failures: 1, At: t0.Add(second)},
 	}, after.Posts)
 	done := givenRun(endedRun(started("a"), events.PostSyncCompleted{Target: "a", MessageID: "m", Result: "3 rows"})...)

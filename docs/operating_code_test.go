@@ -89,7 +89,7 @@ func startBehind(ctx context.Context, n *node.Node, first, next string) error {
 	}
 	for m := range messages {
 		err := planBehind(ctx, n.Engine(), m.Metadata.Get(feed.Subject), first, next)
-		if _, wrong := errors.AsType[*towline.RequestError](err); wrong {
+		if wrong := (*towline.RequestError)(nil); errors.As(err, &wrong) {
 			return err // no repetition helps
 		}
 		if err != nil {
