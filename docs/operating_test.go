@@ -384,7 +384,7 @@ func TestTheCommandsOfAnOperatorWork(t *testing.T) {
 	}
 	require.Contains(t, out, "succeeded: 62 of 62 days")
 	require.Contains(t, out, "readings|succeeded|62")
-	require.Contains(t, out, `harbour|08:00|{"value":"12.5"}`)
+	require.Contains(t, out, `harbour|`+today+` 08:00|{"value":"12.5"}`)
 	read := 0
 	for _, line := range out {
 		if strings.HasPrefix(line, "read ") {

@@ -505,17 +505,16 @@ func TestTheForwarderIsTheOnlyCarrier(t *testing.T) {
 	x.requireStatus(decider.RegisterIdle, b.Run, events.KindDispatch)
 }
 
+// stack is that of whoever asked for this publish: code of an application runs in a goroutine of its own, and its caller
+// waits for it (HU-6).
 func stack() string {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	var names []string
-	for {
-		f, more := frames.Next()
-		names = append(names, f.Function)
-		if !more {
-			return strings.Join(names, "\n")
-		}
-	}
+	all := make([]byte, 1<<20)
+	mine, others, _ := strings.Cut(string(all[:runtime.Stack(all, true)]), "\n\n")
+	_, caller, _ := strings.Cut(mine, " in goroutine ")
+	caller, _, _ = strings.Cut(caller, "\n")
+	_, others, _ = strings.Cut("\n\n"+others, "\n\ngoroutine "+caller+" ")
+	its, _, _ := strings.Cut(others, "\n\n")
+	return its
 }
 
 // O-7, HD-6: a kind that this process does not publish stays due for one that does, and keeps no other kind.
