@@ -178,7 +178,7 @@ func (r *report) inspect(v projections.View, applied map[string]int) error {
 			Failed: run.Failed, Applied: applied[decider.Generation(run.Run)],
 		}
 		for _, g := range registers {
-			if strands(g, now.Time()) {
+			if strands(g, run.Status, now.Time()) {
 				r.Stranded++
 				r.problem("the wakeup %s/%s#%d is %s, and nothing will move it", run.Run.Short(), g.Kind, g.Current, g.Status)
 			}

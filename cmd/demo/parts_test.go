@@ -220,9 +220,14 @@ func TestWhatIsStranded(t *testing.T) {
 		decider.RegisterIdle: false, decider.RegisterPending: true, decider.RegisterClaimed: true, decider.RegisterMarked: true,
 		decider.RegisterParked: true, decider.RegisterUnresolved: false,
 	} {
-		require.Equal(t, want, strands(projections.Register{Status: status, AvailableAt: noon}, noon), status)
+		require.Equal(t, want, strands(projections.Register{Status: status, AvailableAt: noon}, events.RunIsRunning, noon), status)
 	}
-	require.False(t, strands(projections.Register{Status: decider.RegisterPending, AvailableAt: noon.Add(time.Second)}, noon))
+	pending := projections.Register{Kind: events.KindDispatch, Status: decider.RegisterPending, AvailableAt: noon}
+	require.False(t, strands(pending, events.RunSucceeded, noon), "O-8: nothing is owed to a run that has ended")
+	require.True(t, strands(pending, events.RunIsRunning, noon))
+	require.False(t, strands(pending, events.RunIsRunning, noon.Add(-time.Second)))
+	pending.Kind = events.KindPostSync
+	require.True(t, strands(pending, events.RunSucceeded, noon), "but its post_sync")
 }
 
 // A report that lacks a crash, or has one that did not end well, is no success.

@@ -117,11 +117,13 @@ func (r *report) judge() {
 	r.OK = len(r.Problems) == 0
 }
 
-// strands reports a wakeup that is not where it should be when everything is done. One that lies ahead is on its way.
-func strands(g projections.Register, now time.Time) bool {
+// strands reports a wakeup that is not where it should be when everything is done. One that lies ahead is on its way, and
+// one to which its run owes nothing any more, because it has ended, is dropped when its time comes (O-8).
+func strands(g projections.Register, run events.RunStatus, now time.Time) bool {
 	switch g.Status {
 	case decider.RegisterPending:
-		return !g.AvailableAt.After(now)
+		owed := g.Kind == events.KindPostSync || !run.Terminal()
+		return owed && !g.AvailableAt.After(now)
 	case decider.RegisterClaimed, decider.RegisterMarked, decider.RegisterParked:
 		return true
 	case decider.RegisterIdle, decider.RegisterUnresolved:
