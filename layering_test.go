@@ -89,11 +89,11 @@ var layers = map[string]layer{
 	},
 	".": {
 		why:  "the engine: load, decide, append, project, react. It reaches no port but the store",
-		uses: []string{"events", "decider", "check", "store", "projections"}, third: []string{ulidModule, simpleLRU},
+		uses: []string{"events", "decider", "check", "store", "projections", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
 	},
 	"sink": {
 		why:  "a port: interfaces, and the fence for tables of one's own, which knows database/sql and no driver",
-		uses: []string{"events"},
+		uses: []string{"events", "internal/sqldialect"},
 	},
 	"sink/jsonl": {
 		why:  "one destination behind the port; files need no library",
@@ -152,8 +152,15 @@ var layers = map[string]layer{
 	"internal/foreign": {
 		why: "how code of somebody else is called; it knows nobody of this module",
 	},
+	"internal/sqldialect": {
+		why: "which SQL a database of the caller's understands; it knows database/sql and no driver",
+	},
 	"internal/subprocess": {
 		why: "how another program is run and ended; it knows nobody of this module",
+	},
+	"internal/dbtest": {
+		why: "real databases for tests of any package; it knows nobody of this module", kit: true,
+		third: []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5/stdlib"},
 	},
 	"internal/enginetest": {
 		why: "what tests of an engine share", kit: true,

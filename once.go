@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/towline-dev/towline/internal/sqldialect"
 )
 
 // OnceTable holds the once-ledger of a SQLite database. The store has it from its first start on (it is no view: a rebuild
-// leaves it alone), sink/sqlite makes it in the file of the sink, and Once in any other file, all of them alike. MakeOnce makes it elsewhere.
+// leaves it alone), sink/sqlite makes it in the file of the sink, and Once in any other file, all of them alike. MakeOnce
+// makes it elsewhere.
 //
 // Towline removes no row of it. A row is as good as the effect is: it must stay for as long as a message of its key may
 // come again, which a broker decides, and for as long as the run's targets are not all completed. One row is about 100
@@ -44,20 +46,17 @@ var (
 	onceInMySQL = onceDialect{onceMySQL, "SELECT `key` FROM _towline_once WHERE 1 = 0", "INSERT IGNORE INTO _towline_once (`key`) VALUES (?)"}
 )
 
-// onceDialectOf asks the database, as sink.Guard does: only SQLite does not know the function, and to it the error of a query
-// is harmless. It reads nothing there, so it takes no lock.
+// onceDialectOf is the dialect of a database.
 func onceDialectOf(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) onceDialect {
-	var version string
-	err := q.QueryRowContext(ctx, `SELECT version()`).Scan(&version)
-	switch {
-	case err != nil:
-		return onceInSQLite
-	case strings.Contains(version, "PostgreSQL"), strings.Contains(version, "Cockroach"):
+	switch sqldialect.Of(ctx, q) {
+	case sqldialect.PostgreSQL:
 		return onceInPostgres
+	case sqldialect.MySQL:
+		return onceInMySQL
 	}
-	return onceInMySQL
+	return onceInSQLite
 }
 
 // MakeOnce makes the once-ledger in a SQLite, PostgreSQL, CockroachDB, MySQL or MariaDB database where it is missing, so

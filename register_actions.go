@@ -47,7 +47,8 @@ func (e *Engine) Park(ctx context.Context, key RegisterKey, by Actor) error {
 // the same generation, and with no attempt used (O-18). by needs a name; a reason is recorded if there is one.
 //
 // Errors, each of which has written nothing: *RequestError, which is ErrInvalid, ErrNotFound, or ErrConflict for a register
-// that is neither parked nor idle behind a failed effect, whose run has ended, or whose kind is delivered at most once; ErrUnavailable.
+// that is neither parked nor idle behind a failed effect, whose run has ended, or whose kind is delivered at most once;
+// ErrUnavailable.
 func (e *Engine) Redrive(ctx context.Context, key RegisterKey, by Actor) error {
 	by, err := e.operator(by)
 	if err != nil {

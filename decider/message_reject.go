@@ -3,7 +3,8 @@ package decider
 import "github.com/towline-dev/towline/events"
 
 // RejectMessage says that a message can never be handled (M-8). Nothing is delivered any more; one whose handler has failed
-// too often waits for a person instead (FailMessage). A message that is over stays what it is: a late failure never undoes an effect.
+// too often waits for a person instead (FailMessage). A message that is over stays what it is: a late failure never undoes an
+// effect.
 type RejectMessage struct {
 	Topic    string
 	Message  events.MessageID

@@ -14,8 +14,8 @@ import (
 // postSync runs the effect of one target (spec 10.4).
 //
 // At most once: that it was taken is on record before it begins, so a process that dies in between leaves it unknown
-// (HP-5), never done twice. Exactly once: it commits with its row of the once-ledger, so it may be begun as often as it is asked
-// for, and is done when that is on record.
+// (HP-5), never done twice. Exactly once: it commits with its row of the once-ledger, so it may be begun as often as it is
+// asked for, and is done when that is on record.
 //
 // A process is at it once at a time: a second message that comes meanwhile is a duplicate of the one in work, which comes to
 // an end, or again, by itself. An effect that has no ledger, a command's, would else run beside itself.

@@ -3,45 +3,26 @@
 package node_test
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"fmt"
-	"os"
 	"testing"
-	"time"
 
-	_ "github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/internal/dbtest"
 )
 
 // K-6, K-9: a function may have its effect in another database; the ledger is made there, and commits with it.
 func TestAFunctionInAnotherDatabase(t *testing.T) {
-	name := fmt.Sprintf("towline_post_%d_%d", os.Getpid(), time.Now().UnixNano())
-	for _, c := range []struct{ name, driver, at, make, drop, args string }{
-		{"PostgreSQL", "pgx", cmp.Or(os.Getenv("TOWLINE_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable"),
-			`CREATE SCHEMA ` + name, `DROP SCHEMA ` + name + ` CASCADE`, "&search_path=" + name},
-		{"MariaDB", "mysql", cmp.Or(os.Getenv("TOWLINE_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/"), `CREATE DATABASE ` + name, `DROP DATABASE ` + name, name},
+	for name, open := range map[string]func(*testing.T) *sql.DB{
+		"PostgreSQL": func(t *testing.T) *sql.DB { return dbtest.PostgreSQL(t) },
+		"MariaDB":    func(t *testing.T) *sql.DB { return dbtest.MariaDB(t) },
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			server, err := sql.Open(c.driver, c.at)
-			require.NoError(t, err)
-			defer server.Close()
-			if err := server.Ping(); err != nil && os.Getenv("TOWLINE_TEST_SERVICES") != "require" {
-				t.Skipf("no database answers at %s: %v", c.at, err)
-			}
-			_, err = server.Exec(c.make)
-			require.NoError(t, err)
-			defer func() { _, _ = server.Exec(c.drop) }()
-			db, err := sql.Open(c.driver, c.at+c.args)
-			require.NoError(t, err)
-			defer db.Close()
-			_, err = db.Exec(`CREATE TABLE effects (n INTEGER)`)
-			require.NoError(t, err)
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			dbtest.Exec(t, db, `CREATE TABLE effects (n INTEGER)`)
 			_, got := followedBy(t, towline.ExactlyOnce, towline.Target{Name: "index", DB: db, Func: func(ctx context.Context, tx *sql.Tx, _ towline.Post) error {
 				_, err := tx.ExecContext(ctx, `INSERT INTO effects VALUES (1)`)
 				return err

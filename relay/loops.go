@@ -12,7 +12,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// loops are one that reconciles, one for each lane, and in shared mode one that watches. They end with ctx, or when one of them finds no use in going on.
+// loops are one that reconciles, one for each lane, and in shared mode one that watches. They end with ctx, or when one of
+// them finds no use in going on.
 func (r *Runner) loops(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -39,15 +40,19 @@ func (r *Runner) loops(ctx context.Context) error {
 	return <-failures // the first; the others met the same
 }
 
-// forward hands the signals of the engine on: whatever has become due may be in any lane.
+// forward hands the signals of the engine on: whatever has become due may be in any lane. A commit may also have begun a
+// lease or a claim, which ends no earlier than its whole length, so the look for it need not come at once: many commits share
+// one.
 func (r *Runner) forward(ctx context.Context) {
+	k := r.e.Knobs()
+	soon := events.SpanOf(min(k.Lease, k.ClaimTTL) / 2)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.e.Nudged():
 			r.wakeLanes(r.e.Now())
-			r.due.at(r.e.Now()) // the commit may have begun a lease
+			r.due.at(r.e.Now().Add(soon))
 		case at := <-r.e.Alarms():
 			r.wakeLanes(at)
 		}

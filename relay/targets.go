@@ -98,11 +98,7 @@ func (r *Relay) completeSent(tx *towline.Tx, w *wakeup) error {
 		if o.byRoute() || w.withheld != "" || w.receipts[i].Outcome != events.Accepted {
 			continue
 		}
-		_, err := tx.Execute(decider.CompletePost{
-			Run: w.key.Owner, Target: o.target, MessageID: o.id, Sent: true,
-			Result: towline.CleanText(w.receipts[i].Evidence, r.e.Knobs().ErrorMaxBytes),
-		})
-		if err != nil {
+		if _, err := tx.Execute(r.sent(w, o, w.receipts[i])); err != nil {
 			return err
 		}
 	}
@@ -117,13 +113,17 @@ func (r *Relay) endMessage(tx *towline.Tx, w *wakeup, o outgoing, receipt transp
 		return err
 	}
 	_, err = tx.Execute(
-		decider.StartPost{Run: run.ID, Target: o.target, MessageID: o.id, Sent: true},
-		decider.CompletePost{
-			Run: run.ID, Target: o.target, MessageID: o.id, Sent: true,
-			Result: towline.CleanText(receipt.Evidence, r.e.Knobs().ErrorMaxBytes),
-		},
+		decider.StartPost{Run: run.ID, Target: o.target, MessageID: o.id, Sent: true}, r.sent(w, o, receipt),
 	)
 	return err
+}
+
+// sent says that a target is done with its message, and what the broker has said to it.
+func (r *Relay) sent(w *wakeup, o outgoing, receipt transport.Receipt) decider.CompletePost {
+	return decider.CompletePost{
+		Run: w.key.Owner, Target: o.target, MessageID: o.id, Sent: true,
+		Result: towline.CleanText(receipt.Evidence, r.e.Knobs().ErrorMaxBytes),
+	}
 }
 
 // onlyRefusedLeft reports that nothing of a fan-out is outstanding but what other transports refuse for ever: then it is

@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/sqldialect"
 )
 
 // GuardSchema makes the table of Guard, if it is missing. One statement for SQLite, PostgreSQL, MySQL and MariaDB; run it
@@ -189,18 +189,15 @@ var (
 	}
 )
 
-// dialectOf asks the database. Only SQLite does not know the function, and to it the error of a query is harmless;
-// PostgreSQL would take nothing more in this transaction.
+// dialectOf is the dialect of the database of tx.
 func dialectOf(ctx context.Context, tx *sql.Tx) dialect {
-	var version string
-	err := tx.QueryRowContext(ctx, `SELECT version()`).Scan(&version)
-	switch {
-	case err != nil:
-		return sqliteDialect
-	case strings.Contains(version, "PostgreSQL"), strings.Contains(version, "Cockroach"):
+	switch sqldialect.Of(ctx, tx) {
+	case sqldialect.PostgreSQL:
 		return postgresDialect
+	case sqldialect.MySQL:
+		return mysqlDialect
 	}
-	return mysqlDialect
+	return sqliteDialect
 }
 
 var numbered = regexp.MustCompile(`\$[0-9]+`)

@@ -1,22 +1,19 @@
 package sink_test
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
-	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/dbtest"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 )
@@ -32,68 +29,33 @@ const (
 	upsertMy = `INSERT INTO mine (source, day, value) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE value = VALUES(value)`
 )
 
-// databases are those that Guard knows. A test on one that is not there is skipped, unless TOWLINE_TEST_SERVICES says that
-// it must be there.
+// databases are those that Guard knows.
 var databases = map[string]func(t testing.TB) place{
 	"SQLite": func(t testing.TB) place {
-		db := connect(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "mine.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "mine.db")+"?_pragma=busy_timeout(20000)&_pragma=journal_mode(WAL)")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		return place{db, upsert}
 	},
-	"PostgreSQL": func(t testing.TB) place {
-		at := cmp.Or(os.Getenv("TOWLINE_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
-		name := fresh()
-		server := service(t, "pgx", at)
-		mustExec(t, server, `CREATE SCHEMA `+name)
-		t.Cleanup(func() { mustExec(t, server, `DROP SCHEMA `+name+` CASCADE`) })
-		return place{connect(t, "pgx", at+"&search_path="+name), upsert}
-	},
-	"MariaDB": func(t testing.TB) place {
-		at := cmp.Or(os.Getenv("TOWLINE_TEST_MYSQL"), "root@tcp(127.0.0.1:3306)/")
-		name := fresh()
-		server := service(t, "mysql", at)
-		mustExec(t, server, `CREATE DATABASE `+name)
-		t.Cleanup(func() { mustExec(t, server, `DROP DATABASE `+name) })
-		return place{connect(t, "mysql", at+name), upsertMy}
-	},
+	"PostgreSQL": func(t testing.TB) place { return place{dbtest.PostgreSQL(t), upsert} },
+	"MariaDB":    func(t testing.TB) place { return place{dbtest.MariaDB(t), upsertMy} },
 }
 
-func fresh() string { return fmt.Sprintf("towline_test_%d_%d", os.Getpid(), time.Now().UnixNano()) }
-
-func service(t testing.TB, driver, at string) *sql.DB {
+// open is a database with the table of Guard and one to write to.
+func open(t testing.TB, name string) place {
 	t.Helper()
-	db, err := sql.Open(driver, at)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	if err := db.Ping(); err != nil && os.Getenv("TOWLINE_TEST_SERVICES") != "require" {
-		t.Skipf("no database answers at %s: %v", at, err)
-	} else {
-		require.NoError(t, err)
-	}
-	return db
-}
-
-func connect(t testing.TB, driver, at string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(driver, at)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	p := databases[name](t)
 	for range 2 {
-		mustExec(t, db, sink.GuardSchema)
+		dbtest.Exec(t, p.db, sink.GuardSchema)
 	}
-	mustExec(t, db, `CREATE TABLE mine (source VARCHAR(50), day VARCHAR(50), value INTEGER, PRIMARY KEY (source, day))`)
-	return db
-}
-
-func mustExec(t testing.TB, db *sql.DB, query string) {
-	t.Helper()
-	_, err := db.Exec(query)
-	require.NoError(t, err)
+	dbtest.Exec(t, p.db, `CREATE TABLE mine (source VARCHAR(50), day VARCHAR(50), value INTEGER, PRIMARY KEY (source, day))`)
+	return p
 }
 
 // onEach runs a test on every database.
 func onEach(t *testing.T, test func(*testing.T, place)) {
 	for _, name := range []string{"SQLite", "PostgreSQL", "MariaDB"} {
-		t.Run(name, func(t *testing.T) { test(t, databases[name](t)) })
+		t.Run(name, func(t *testing.T) { test(t, open(t, name)) })
 	}
 }
 
@@ -269,7 +231,7 @@ func TestGuardKnowsItsStore(t *testing.T) {
 			require.ErrorContains(t, err, "delete its rows of towline_fences")
 		}
 		require.ErrorIs(t, p.replace(attempt(5, day), nil), sink.ErrFenced)
-		mustExec(t, p.db, `DELETE FROM towline_fences WHERE store = 'one'`)
+		dbtest.Exec(t, p.db, `DELETE FROM towline_fences WHERE store = 'one'`)
 		require.NoError(t, p.replace(of("two", attempt(1, day)), nil))
 		p.shows(t, "harbour 2024-03-01 1")
 	})
@@ -278,7 +240,7 @@ func TestGuardKnowsItsStore(t *testing.T) {
 // HU-5: what cannot be guarded is refused with the fix.
 func TestGuardsThatAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, p place) {
-		mustExec(t, p.db, `DROP TABLE towline_fences`)
+		dbtest.Exec(t, p.db, `DROP TABLE towline_fences`)
 		require.ErrorContains(t, p.replace(attempt(1, day), nil), "sink.GuardSchema makes it")
 		require.ErrorContains(t, p.replace(of("one", attempt(1, day)), nil), "sink.GuardSchema makes it")
 		none := attempt(1, day)
