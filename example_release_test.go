@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
@@ -41,7 +42,7 @@ func ExampleEngine_ReleaseUnit() {
 		Store: filepath.Join(dir, "towline.db"), Logger: slog.New(slog.DiscardHandler),
 		Syncs: []node.Sync{{
 			Name: "readings", Sources: []string{"harbour"}, Provider: provider.Func(read),
-			Datasets: []towline.Dataset{{Name: "readings", Retry: towline.Retry{Max: 1}}},
+			Datasets: []towline.Dataset{{Name: "readings", Retry: towline.Retry{Max: 1, Backoff: time.Millisecond}}},
 		}},
 	})
 	if err != nil {
