@@ -91,9 +91,10 @@ func (c *Checker) behindBreaker(node events.NodeID, k events.Kind) *breaker {
 	return nil
 }
 
-// noteParked: a probe that is refused for ever says nothing of the transport, so the next one may go.
+// noteParked: a probe that is refused for ever says nothing of the transport, so the next one may go. What was claimed
+// before the breaker opened was no probe.
 func (c *Checker) noteParked(e events.Envelope, r *register, ev events.OutboxParked) {
-	if b := c.behindBreaker(e.Node, r.Kind); b != nil && ev.Cause == events.ParkPermanent {
+	if b := c.behindBreaker(e.Node, r.Kind); b != nil && ev.Cause == events.ParkPermanent && r.claimedAt > b.changed {
 		b.probes--
 	}
 }

@@ -29,8 +29,8 @@ func outage(s *script) {
 			Transport: "nats", Cause: "no route", Until: s.now.Add(until), Kinds: []events.Kind{d, events.KindPostSync},
 		}
 	}
-	for run, source := range []string{1: "a", 2: "b", 3: "c", 4: "d"} {
-		if run > 0 {
+	for run, source := range []string{1: "a", 2: "b", 3: "c", 4: "d", 6: "f"} {
+		if source != "" {
 			plain(run, source)
 		}
 	}
@@ -47,10 +47,16 @@ func outage(s *script) {
 	fails(1, 1, events.OutboxReleased{Cause: events.ReleaseRefused, AvailableAt: s.now.Add(5 * second), Counted: true}) // its own
 
 	s.after(second)
-	caught := s.take(4, d, 1, 1, 1)
+	caught, tooLarge := s.take(4, d, 1, 1, 1), s.take(6, d, 1, 1, 1)
 	fails(3, 1, events.OutboxReleased{Cause: events.ReleasePublishUnknown, AvailableAt: s.now.Add(5 * second), MaybePublished: true},
 		opens(10*second))
 	s.add(reg(4, d), events.OutboxReleased{N: 1, Token: caught, Cause: events.ReleaseBreakerOpen, AvailableAt: s.now})
+	s.tx(func() { // it was no probe, so it gives none back
+		s.add(reg(6, d), events.OutboxReleased{
+			N: 1, Token: tooLarge, Cause: events.ReleaseRefused, AvailableAt: s.now.Add(5 * second), Counted: true, Text: "too large",
+		})
+		s.add(reg(6, d), events.OutboxParked{N: 1, Cause: events.ParkPermanent, Attempts: 1, Text: "too large"})
+	})
 	s.end(5, events.RunSucceeded, events.Counts{Total: 1, Succeeded: 1}, true)
 
 	s.after(11 * second)
@@ -70,6 +76,7 @@ func outage(s *script) {
 		s.add(reg(5, events.KindPostSync), events.OutboxDispatched{N: 1, Token: t, Order: events.MarkFirst, Transport: "nats", MessageCount: 1})
 	})
 	s.add(reg(5, events.KindPostSync), events.OutboxOutcome{N: 1, Target: "report", Outcome: events.Accepted})
+	s.act(reg(6, d), events.OutboxArmed{N: 2, AvailableAt: s.now, Cause: events.ArmRedriven})
 }
 
 // breakerCorruptions are faults of a breaker that the log shows.
