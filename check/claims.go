@@ -39,7 +39,7 @@ func (c *Checker) claimed(e events.Envelope, r *register, ev events.OutboxClaime
 		c.wrong("I-2", e, "the claim expires at %s, before it begins (O-7)", ev.ClaimExpiresAt)
 	}
 
-	r.owed = c.owes(e.Node, r, ev.N, e.At)
+	r.owed, r.messages = c.owes(e.Node, r, ev.N, e.At), ev.MessageCount
 	if r.Kind == events.KindUnit && r.owed == yes {
 		if n := r.expansion(ev.N); ev.MessageCount != n {
 			c.wrong("I-2", e, "the claim counts %d messages, and wakeup %d announces %d units (K-1)", ev.MessageCount, ev.N, n)

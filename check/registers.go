@@ -83,7 +83,7 @@ type register struct {
 	timelessTx events.Position // of the claim without a time that was taken over from an older outbox (M-7)
 	marks      int
 	owed       answer // at the newest claim (O-8)
-	messages   int    // of post_sync: targets that the newest claim is for (K-8)
+	messages   int    // that the newest claim is for; of post_sync: targets (K-8)
 	counted    bool   // the newest release spent its attempt
 	releasedTx events.Position
 	released   int // number of the newest release

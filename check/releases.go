@@ -135,8 +135,8 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 		// The maximum was lowered since its last release; the claim that is due finds it so (O-S7b).
 	case r.releasedTx != c.tx.position || r.released != ev.N:
 		c.wrong("I-2", e, "wakeup %d is parked for %s, and it was not released before in the transaction (O-S7)", ev.N, ev.Cause)
-	case ev.Cause == events.ParkPermanent && r.cause == events.ReleasePublishUnknown && r.Kind == events.KindUnit:
-		// One message of the fan-out was refused for ever, and of another nobody knows: the release says the latter (O-10).
+	case ev.Cause == events.ParkPermanent && r.messages > 1 && (r.cause == events.ReleasePublishUnknown || r.cause == events.ReleaseBreakerOpen):
+		// One message of the fan-out was refused for ever, and another met something else, which the release says (O-10).
 	case ev.Cause == events.ParkPermanent && r.cause != events.ReleaseRefused:
 		c.wrong("I-2", e, "wakeup %d is parked for a permanent refusal, and its release says %s (O-S7)", ev.N, r.cause)
 	case ev.Cause == events.ParkAttempts && (!r.counted || limit > 0 && r.Attempts < limit):

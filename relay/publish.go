@@ -482,7 +482,9 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 			}
 			counted = counted || !receipt.Uncounted
 			cut = cut || errors.Is(receipt.Err, errBreakerOpen)
-			release.Permanent = release.Permanent || receipt.Permanent && (w.messages[i].byRoute() || w.onlyRefusedLeft())
+			if receipt.Permanent && !release.Permanent && (w.messages[i].byRoute() || w.onlyRefusedLeft()) {
+				release.Permanent, release.Text = true, "" // the refusal that parks it is the one to be read
+			}
 		default:
 			release.Cause, release.MaybePublished, counted = events.ReleasePublishUnknown, true, true
 		}

@@ -175,6 +175,25 @@ func TestAPermanentRefusalParksAtOnce(t *testing.T) {
 	require.Equal(t, 1, reg.Attempts)
 }
 
+// O-10, O-15: of a fan-out one message is too large and of another nobody knows: the text of a parked wakeup is of the
+// refusal that parked it.
+func TestAParkedFanOutSaysWhatParkedIt(t *testing.T) {
+	x := newOffice(t)
+	p := x.plan(3)
+	x.dispatch(p.Run)
+	unit := x.units(p.Run)[1].Unit
+	x.broker.script = func(s sent) transport.Receipt {
+		if s.notice.Kind == events.KindUnit && s.notice.Unit == unit {
+			return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: &transport.TooLargeError{Bytes: 2, Limit: 1}}
+		}
+		return transport.Unknown(context.DeadlineExceeded)
+	}
+	x.step()
+	reg := x.requireStatus(decider.RegisterParked, p.Run, events.KindUnit)
+	require.Equal(t, "permanent", reg.LastCause)
+	require.Contains(t, reg.LastText, "payload too large")
+}
+
 // O-8, O-15: at the last attempt what is owed is looked at first: nothing owed is dropped, not parked.
 func TestWhatIsNotOwedIsDroppedNotParked(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{MaxAttempts: 1}})
