@@ -76,8 +76,13 @@ func (c ReleaseWakeup) decide(s State) ([]events.Event, *Rejection) {
 	return []events.Event{released}, nil
 }
 
+// park counts the attempts behind the release: one that was not spent is given back (O-5).
 func (c ReleaseWakeup) park(r Register, cause events.ParkCause) events.OutboxParked {
-	return events.OutboxParked{N: c.N, Cause: cause, Attempts: r.Attempts, Text: c.Text}
+	spent := r.Attempts
+	if !c.Counted {
+		spent--
+	}
+	return events.OutboxParked{N: c.N, Cause: cause, Attempts: spent, Text: c.Text}
 }
 
 // availableAt is now for a claim that died with its incarnation (N-4), and for one with no publish begun; else now +

@@ -183,6 +183,8 @@ func TestSpentOrPermanentMeansParked(t *testing.T) {
 	permanent.Permanent = true
 	both := spentNow
 	both.Permanent = true
+	givenBack := permanent // its other messages met an open breaker (O-16)
+	givenBack.Counted = false
 	died := ending(minute, events.ReleaseIncarnationGone, true)
 	died.MaxAttempts = 3
 	lowered := spentNow
@@ -196,6 +198,7 @@ func TestSpentOrPermanentMeansParked(t *testing.T) {
 		"last attempt":             {lastAttempt(), spentNow, events.ParkAttempts, 3},
 		"maximum was lowered":      {lastAttempt(), lowered, events.ParkAttempts, 3},
 		"permanent, first attempt": {claimedRegister(), permanent, events.ParkPermanent, 1},
+		"permanent, given back":    {claimedRegister(), givenBack, events.ParkPermanent, 0},
 		"both":                     {lastAttempt(), both, events.ParkPermanent, 3},
 		"restart loop (SC-256)":    {lastAttempt(), died, events.ParkAttempts, 3},
 	} {
