@@ -34,9 +34,23 @@ type Lease struct {
 	Config     json.RawMessage // of the sync
 }
 
+// holder is what of a lease its settle needs. A transaction keeps what it closes over, and a lease is 856 bytes.
+type holder struct {
+	unit    events.UnitID
+	run     events.RunID
+	attempt int
+	token   events.Token
+	source  string
+	members []string
+}
+
+func (l *Lease) holder() holder {
+	return holder{unit: l.Unit.Unit, run: l.Unit.Run, attempt: l.Unit.Attempt, token: l.Token, source: l.Unit.Source, members: l.Unit.Members}
+}
+
 // Settle says how an attempt ends: Completed, Failed or HandedBack.
 type Settle interface {
-	command(t *Tx, l Lease, run decider.Run) decider.Command
+	command(t *Tx, h holder, run decider.Run) decider.Command
 }
 
 // Completed ends a unit well (U-7).
@@ -60,18 +74,18 @@ type Failed struct {
 // HandedBack gives a unit back without using up a retry (U-16).
 type HandedBack struct{ Reason string }
 
-func (s Completed) command(t *Tx, l Lease, run decider.Run) decider.Command {
+func (s Completed) command(t *Tx, h holder, run decider.Run) decider.Command {
 	return decider.CompleteUnit{
-		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-		Grace: t.hot.Grace(l.Unit.Unit), Result: s.Result,
-		Watermarks: t.hot.Watermarks(l.Unit.Source, l.Unit.Members),
+		Unit: h.unit, At: t.now, RunOpen: run.Open(), Attempt: h.attempt, Token: h.token,
+		Grace: t.hot.Grace(h.unit), Result: s.Result,
+		Watermarks: t.hot.Watermarks(h.source, h.members),
 	}
 }
 
-func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
+func (s Failed) command(t *Tx, h holder, run decider.Run) decider.Command {
 	return decider.FailUnit{
-		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-		Grace: t.hot.Grace(l.Unit.Unit), Category: s.Category,
+		Unit: h.unit, At: t.now, RunOpen: run.Open(), Attempt: h.attempt, Token: h.token,
+		Grace: t.hot.Grace(h.unit), Category: s.Category,
 		Text: CleanText(s.Text, t.e.knobs.ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
 		Limit: decider.RateLimit{
 			After: events.SpanOf(s.After), Account: CleanText(s.Account, maxAccountBytes), MaxDeferrals: t.e.knobs.maxDeferrals(),
@@ -83,10 +97,10 @@ func (s Failed) command(t *Tx, l Lease, run decider.Run) decider.Command {
 // maxAccountBytes bounds the name of an account, which becomes part of a key.
 const maxAccountBytes = 200
 
-func (s HandedBack) command(t *Tx, l Lease, run decider.Run) decider.Command {
+func (s HandedBack) command(t *Tx, h holder, run decider.Run) decider.Command {
 	return decider.HandBackUnit{
-		Unit: l.Unit.Unit, At: t.now, RunOpen: run.Open(), Attempt: l.Unit.Attempt, Token: l.Token,
-		Grace: t.hot.Grace(l.Unit.Unit), Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.knobs.Backoff(),
+		Unit: h.unit, At: t.now, RunOpen: run.Open(), Attempt: h.attempt, Token: h.token,
+		Grace: t.hot.Grace(h.unit), Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.knobs.Backoff(),
 	}
 }
 
@@ -130,8 +144,9 @@ func (e *Engine) Settle(ctx context.Context, l Lease, s Settle) error {
 		return err
 	}
 	var rejected error
+	h := l.holder()
 	err = e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
-		rejected, err = tx.settle(l, s)
+		rejected, err = tx.settle(h, s)
 		return err
 	})
 	if err != nil {
@@ -148,8 +163,9 @@ func (e *Engine) SettleAndClaim(ctx context.Context, l Lease, s Settle, next eve
 		lease, claimed = e.Claim(context.WithoutCancel(ctx), next, w)
 		return lease, settled, claimed
 	}
+	h := l.holder()
 	err := e.Transact(context.WithoutCancel(ctx), "", func(tx *Tx) (err error) {
-		if settled, err = tx.settle(l, s); err != nil {
+		if settled, err = tx.settle(h, s); err != nil {
 			return err
 		}
 		lease, claimed, err = tx.claim(next, w)
@@ -282,17 +298,17 @@ func (t *Tx) lease(id events.UnitID, run decider.Run) (Lease, error) {
 	return l, err
 }
 
-func (t *Tx) settle(l Lease, s Settle) (rejected, err error) {
-	run, err := t.Run(l.Unit.Run)
+func (t *Tx) settle(h holder, s Settle) (rejected, err error) {
+	run, err := t.Run(h.run)
 	if err != nil {
 		return nil, err
 	}
-	results, err := t.Execute(s.command(t, l, run))
+	results, err := t.Execute(s.command(t, h, run))
 	if err != nil {
 		return nil, err
 	}
 	if r := results[0].Rejection; r != nil {
-		return t.lost(l.Unit.Unit, r)
+		return t.lost(h.unit, r)
 	}
 	return nil, nil
 }

@@ -28,7 +28,7 @@ type heartbeat struct {
 
 // held is one lease at work.
 type held struct {
-	lease  towline.Lease
+	lease  *towline.Lease
 	due    time.Duration // since the start of the heartbeat
 	every  time.Duration
 	ends   *time.Timer
@@ -49,7 +49,7 @@ func newHeartbeat(e *towline.Engine) *heartbeat {
 // ends, and when release is called, which must be.
 //
 // The lifetime ends a third of a lease early: the settle of a unit that ran out of time must still find its lease.
-func (b *heartbeat) hold(ctx context.Context, l towline.Lease, asked time.Time) (context.Context, func()) {
+func (b *heartbeat) hold(ctx context.Context, l *towline.Lease, asked time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	since := time.Since(asked)
 	if since >= l.ExpiresIn { // first, for the lifetime may be over by the same clock, and that would be its own fault
@@ -160,7 +160,7 @@ func (b *heartbeat) takeAll() (all []*held, leases []towline.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, h := range b.held {
-		all, leases = append(all, h), append(leases, h.lease)
+		all, leases = append(all, h), append(leases, *h.lease)
 	}
 	return all, leases
 }
@@ -173,7 +173,7 @@ func (b *heartbeat) takeDue() (due []*held, leases []towline.Lease) {
 		if h.due <= now {
 			h.due = b.tick(h)
 			due = append(due, h)
-			leases = append(leases, h.lease)
+			leases = append(leases, *h.lease)
 		}
 	}
 	return due, leases

@@ -27,7 +27,7 @@ type progress struct {
 	units map[events.UnitID]*UnitProgress
 }
 
-func (p *progress) begin(l towline.Lease) {
+func (p *progress) begin(l *towline.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.units[l.Unit.Unit] = &UnitProgress{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/internal/foreign"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
@@ -27,7 +26,8 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 	}
 	if !turn.claimed {
 		turn.asked = time.Now()
-		turn.lease, turn.err = h.e.Claim(ctx, n.Unit, towline.Worker{Name: h.c.Name})
+		l, err := h.e.Claim(ctx, n.Unit, towline.Worker{Name: h.c.Name})
+		turn.lease, turn.err = &l, err
 	}
 	switch err := turn.err; {
 	case errors.Is(err, towline.ErrNotClaimable), errors.Is(err, towline.ErrTooEarly):
@@ -43,17 +43,10 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 	return nil
 }
 
-// work is an attempt. A sink that panics or ends the goroutine when it is opened or committed fails it; others are caught
-// where they are called.
-func (h *Handlers) work(l towline.Lease, asked time.Time) towline.Settle {
-	return foreign.Call(func() towline.Settle { return h.attempt(l, asked) }, func(broken error) towline.Settle {
-		return towline.Failed{Category: events.SinkError, Text: broken.Error()}
-	})
-}
-
-// attempt runs the provider under the lease and says how the attempt ended; nil: there is nothing to settle, because it is
-// left to recovery (N-6) or was cancelled. No transaction is open meanwhile (L-10).
-func (h *Handlers) attempt(l towline.Lease, asked time.Time) towline.Settle {
+// work is an attempt under the lease, and says how it ended; nil: there is nothing to settle, because it is left to recovery
+// (N-6) or was cancelled. No transaction is open meanwhile (L-10), and what the provider or the sink does, the worker
+// goes on.
+func (h *Handlers) work(l *towline.Lease, asked time.Time) towline.Settle {
 	ctx, release := h.beat.hold(h.life, l, asked)
 	defer release()
 	h.progress.begin(l)
@@ -63,45 +56,9 @@ func (h *Handlers) attempt(l towline.Lease, asked time.Time) towline.Settle {
 	if !ok {
 		return towline.Failed{Category: events.Configuration, Text: fmt.Sprintf("sync %q has no provider here", l.Sync)}
 	}
-	u := unitOf(l)
-	writer, err := ports.Sink.Open(ctx, u.Scope())
-	if err != nil {
-		return h.failed(ctx, l, ports.Sink, nil, sinkError(err))
-	}
-	result, err := h.sync(ctx, ports.Provider, u, writer, obey(l))
-	if errors.Is(err, errDeaf) {
-		return h.failed(ctx, l, ports.Sink, nil, err) // its writer is still in other hands
-	}
-	defer h.abort(writer, u)
-	if err != nil {
-		return h.failed(ctx, l, ports.Sink, writer, err)
-	}
-	if result.Rows == 0 {
-		result.Rows = writer.Rows()
-	}
-	if len(result.State) == 0 {
-		result.State = writer.Left()
-	}
-	err = towline.CheckResult(result) // before the sink takes what the log would refuse
-	if err == nil {
-		err = commit(ctx, writer)
-	}
-	if err != nil {
-		return h.failed(ctx, l, ports.Sink, writer, err)
-	}
-	return towline.Completed{Result: result}
-}
-
-// abort clears up behind an attempt. What it cannot clear up does not change how the attempt ended.
-func (h *Handlers) abort(w sink.Writer, u provider.Unit) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.logger.Warn("abort", "unit", u.Alias, "panic", v)
-		}
-	}()
-	if err := w.Abort(); err != nil {
-		h.logger.Warn("abort", "unit", u.Alias, "error", err)
-	}
+	a := &attempt{h: h, lease: l, ports: ports, unit: unitOf(l), done: make(chan towline.Settle, 1)}
+	go a.run(ctx)
+	return a.wait(ctx)
 }
 
 // commit makes the attempt visible, unless its lease is lost already (HU-5).
@@ -117,7 +74,7 @@ func commit(ctx context.Context, w sink.Writer) error {
 // else it is left to recovery, which alone knows whether the unit may be tried again (N-6). So is what our own clock ended
 // while the log still has its lease (HU-4). What an operator has cancelled offers nothing: it was told in time, and a result
 // that nobody asks for need not be refused.
-func (h *Handlers) failed(ctx context.Context, l towline.Lease, opener sink.Opener, w sink.Writer, err error) towline.Settle {
+func (h *Handlers) failed(ctx context.Context, l *towline.Lease, opener sink.Opener, w sink.Writer, err error) towline.Settle {
 	cause := context.Cause(ctx)
 	stopping := errors.Is(cause, provider.ErrStopping)
 	untouched := w == nil || !w.Committed()
@@ -143,7 +100,7 @@ func (h *Handlers) failed(ctx context.Context, l towline.Lease, opener sink.Open
 
 // stillLive reports that the log has a lease that has ended here, because what was asked for of it took so long: a process
 // that was frozen in a claim counts the frozen time, and the log does not. If the log cannot be read the settle finds out.
-func (h *Handlers) stillLive(ctx context.Context, l towline.Lease) (live bool) {
+func (h *Handlers) stillLive(ctx context.Context, l *towline.Lease) (live bool) {
 	err := h.e.View(context.WithoutCancel(ctx), func(v projections.View) error {
 		u, _, err := v.Unit(l.Unit.Unit)
 		live = u.Attempt == l.Unit.Attempt && u.LeaseExpiresAt.After(h.e.Now().Time())
@@ -160,7 +117,7 @@ func fenced(o sink.Opener) bool {
 // settle ends the attempt. If the store cannot take it, it is tried again until the lease ends, and then left to the
 // expiry of the lease (HU-7). The slot goes to the next in line, whose claim shares the transaction; behind the end of
 // the intake nothing more is claimed.
-func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle) {
+func (h *Handlers) settle(ctx context.Context, l *towline.Lease, s towline.Settle) {
 	if s == nil {
 		h.slots.leave()
 		return
@@ -171,22 +128,21 @@ func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle
 	}
 	var err error
 	if next != nil {
-		var claimed error
-		t := turn{claimed: true, asked: time.Now()}
-		t.lease, err, claimed = h.e.SettleAndClaim(ctx, l, s, next.unit, towline.Worker{Name: h.c.Name})
-		t.err = claimed
-		next.turn <- t
+		asked := time.Now()
+		lease, settled, claimed := h.e.SettleAndClaim(ctx, *l, s, next.unit, towline.Worker{Name: h.c.Name})
+		next.turn <- turn{claimed: true, asked: asked, lease: &lease, err: claimed}
+		err = settled
 	} else {
-		err = h.e.Settle(ctx, l, s)
+		err = h.e.Settle(ctx, *l, s)
 		h.slots.leave()
 	}
-	err = h.again(err, l.RenewEvery*leaseThirds, func() error { return h.e.Settle(ctx, l, s) })
+	err = h.again(err, l.RenewEvery*leaseThirds, func() error { return h.e.Settle(ctx, *l, s) })
 	switch {
 	case errors.Is(err, towline.ErrLeaseLost):
 		h.logger.Warn("late result, refused", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "reason", err)
 	case errors.Is(err, towline.ErrInvalid):
 		h.logger.Error("result cannot be stored", "unit", l.Unit.Alias, "error", err)
-		_ = h.e.Fail(ctx, l, events.ProviderError, err.Error()) // a fault here is left to the expiry of the lease
+		_ = h.e.Fail(ctx, *l, events.ProviderError, err.Error()) // a fault here is left to the expiry of the lease
 	case err != nil:
 		h.logger.Error("settle failed, left to the expiry of the lease", "unit", l.Unit.Alias, "error", err)
 	default:
@@ -195,7 +151,7 @@ func (h *Handlers) settle(ctx context.Context, l towline.Lease, s towline.Settle
 }
 
 // report says of a settled attempt what a person wants to know at once: that it did not end well.
-func (h *Handlers) report(l towline.Lease, s towline.Settle) {
+func (h *Handlers) report(l *towline.Lease, s towline.Settle) {
 	switch s := s.(type) {
 	case towline.Failed:
 		h.logger.Warn("unit failed", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "category", s.Category,
@@ -225,8 +181,8 @@ func (h *Handlers) again(err error, most time.Duration, write func() error) erro
 	return err
 }
 
-func unitOf(l towline.Lease) provider.Unit {
-	u := l.Unit
+func unitOf(l *towline.Lease) provider.Unit {
+	u := &l.Unit
 	return provider.Unit{
 		Run: u.Run, ID: u.Unit, Alias: u.Alias, Sync: l.Sync, Source: u.Source, Dataset: u.Dataset, Members: u.Members,
 		Mode: u.Mode, Window: u.Window, Surfaces: u.Surfaces, Fingerprint: u.Fingerprint, Attempt: u.Attempt, Fence: l.Fence,

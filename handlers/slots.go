@@ -29,7 +29,7 @@ type ticket struct {
 type turn struct {
 	claimed bool // lease and err say what became of the claim
 	asked   time.Time
-	lease   towline.Lease
+	lease   *towline.Lease
 	err     error
 }
 

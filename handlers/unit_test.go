@@ -261,14 +261,16 @@ func panics(context.Context, provider.Unit, sink.Sink) (provider.Result, error) 
 	panic("out of order")
 }
 
-// HU-6: a sink that panics in its clearing up does not change how the attempt ended.
+// HU-6: a sink that panics in its clearing up, or ends the goroutine, does not change how the attempt ended.
 func TestAnAbortThatPanicsChangesNothing(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		s.sink.breakAt("abort", func(context.Context) error { panic("out of order") })
-		id, messages := s.dispatched(2)
+		id, messages := s.dispatched(3)
 		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
 		s.sink.breakAt("abort", func(context.Context) error { return errPlanted })
 		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
+		s.sink.breakAt("abort", func(context.Context) error { runtime.Goexit(); return nil })
+		require.NoError(t, s.h.Handle(t.Context(), messages[2]))
 		for _, u := range s.units(id) {
 			require.Equal(t, events.UnitHasSucceeded, u.Status)
 		}

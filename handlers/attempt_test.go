@@ -11,6 +11,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/handlers"
 	"github.com/towline-dev/towline/internal/enginetest"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
@@ -93,5 +94,95 @@ func TestADeafProviderWithAShortLease(t *testing.T) {
 		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
 		require.Equal(t, events.Timeout, s.unit(id).ErrorCategory)
 		close(free)
+	})
+}
+
+// rude is a sink that does something else when it is asked.
+type rude struct{ fenced, committed, abort func() }
+
+func (r *rude) Open(context.Context, sink.Scope) (sink.Writer, error) {
+	w, err := sink.Discard.Open(context.Background(), sink.Scope{})
+	return &rudeWriter{w, r}, err
+}
+
+func (r *rude) Fenced() bool {
+	r.fenced()
+	return true
+}
+
+type rudeWriter struct {
+	sink.Writer
+	r *rude
+}
+
+func (w *rudeWriter) Committed() bool {
+	w.r.committed()
+	return false
+}
+
+func (w *rudeWriter) Abort() error {
+	if w.r.abort != nil {
+		w.r.abort()
+	}
+	return nil
+}
+
+// HU-4, HU-6: a sink that panics or ends the goroutine when it is asked what a failed attempt has left takes neither the
+// process nor its worker with it.
+func TestASinkThatBreaksWhenItIsAsked(t *testing.T) {
+	panics := func() { panic("out of order") }
+	ends := func(ctx context.Context) { runtime.Goexit() }
+	for name, tt := range map[string]struct {
+		does  func(context.Context) // the provider
+		sink  rude
+		stops bool
+		want  events.Category
+	}{
+		"the provider ends its goroutine":              {ends, rude{fenced: panics, committed: panics}, false, events.ProviderError},
+		"the same at a stop, the sink panics":          {func(ctx context.Context) { <-ctx.Done(); ends(ctx) }, rude{fenced: panics}, true, events.SinkError},
+		"a deaf provider at a stop, the sink panics":   {nil, rude{fenced: panics}, true, events.SinkError},
+		"the same, the sink ends the goroutine":        {nil, rude{fenced: runtime.Goexit}, true, events.SinkError},
+		"the provider returns an error, a sink panics": {func(context.Context) {}, rude{fenced: panics, committed: panics}, false, events.SinkError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var deaf chan struct{} // made where the clock stands still
+			does := provider.Func(func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
+				if tt.does == nil {
+					<-deaf
+				} else {
+					tt.does(ctx)
+				}
+				return provider.Result{}, sink.ErrFenced
+			})
+			ports := map[string]handlers.Ports{"days": {Provider: does, Sink: &tt.sink}}
+			run(t, options{workers: 1, ports: ports}, func(t *testing.T, s *shop) {
+				deaf = make(chan struct{})
+				id, messages := s.dispatched(1)
+				done := s.begin(messages[0])
+				if tt.stops {
+					s.h.Stop()
+				}
+				require.NoError(t, <-done)
+				require.Equal(t, tt.want, s.unit(id).ErrorCategory)
+				close(deaf)
+			})
+		})
+	}
+}
+
+// HU-4: an attempt whose provider has ended its goroutine is not deaf, however long its sink takes to clear up.
+func TestASlowAbortIsWaitedFor(t *testing.T) {
+	slow := &rude{abort: func() { <-time.After(20 * time.Minute) }}
+	does := provider.Func(func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+		runtime.Goexit()
+		return provider.Result{}, nil
+	})
+	ports := map[string]handlers.Ports{"days": {Provider: does, Sink: slow}}
+	run(t, options{workers: 1, unverified: true, knobs: towline.Knobs{MaxLifetime: 5 * time.Minute}, ports: ports}, func(t *testing.T, s *shop) {
+		_, messages := s.dispatched(1)
+		begun := time.Now()
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.GreaterOrEqual(t, time.Since(begun), 20*time.Minute)
+		require.NotContains(t, s.log.String(), "ignores its context")
 	})
 }
