@@ -63,6 +63,9 @@ type Dataset struct {
 	Retry    Retry           // zero: a lost worker fails the unit (RW-1)
 }
 
+// listed reports that a provider may say which periods there are (P-12).
+func (d Dataset) listed() bool { return d.Window != "" }
+
 // Retry lets units be tried again. By setting it, the author declares every surface of the dataset safe to write again
 // (RW-2, RW-3).
 type Retry struct {

@@ -297,7 +297,7 @@ func (e *Engine) listSource(ctx context.Context, req request, source string, int
 		return "", nil
 	}
 	for _, d := range req.datasets {
-		if d.Window == "" {
+		if !d.listed() {
 			continue
 		}
 		periods, listed, err := e.periods(ctx, req.sync.Name, source, d)

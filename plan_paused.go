@@ -14,7 +14,7 @@ import (
 
 // withoutPaused looks before anything is listed, if something will be. The transaction of the plan looks again.
 func (e *Engine) withoutPaused(ctx context.Context, req request) (request, error) {
-	if e.lister == nil {
+	if e.lister == nil || !slices.ContainsFunc(req.datasets, Dataset.listed) {
 		return req, nil
 	}
 	err := e.View(ctx, func(v projections.View) error {
