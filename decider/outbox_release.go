@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
 
@@ -22,7 +23,8 @@ type ReleaseWakeup struct {
 	Cause          events.ReleaseCause
 	Counted        bool
 	MaybePublished bool
-	Permanent      bool // the refusal will be the same for ever
+	Permanent      bool   // the refusal will be the same for ever
+	ParkText       string // of that refusal, if other messages of the wakeup met something else; empty: Text
 	Failure        Failure
 	Text           string
 	Backoff        Backoff
@@ -82,7 +84,7 @@ func (c ReleaseWakeup) park(r Register, cause events.ParkCause) events.OutboxPar
 	if !c.Counted {
 		spent--
 	}
-	return events.OutboxParked{N: c.N, Cause: cause, Attempts: spent, Text: c.Text}
+	return events.OutboxParked{N: c.N, Cause: cause, Attempts: spent, Text: cmp.Or(c.ParkText, c.Text)}
 }
 
 // availableAt is now for a claim that died with its incarnation (N-4), and for one with no publish begun; else now +

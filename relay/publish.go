@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -483,13 +484,13 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 			counted = counted || !receipt.Uncounted
 			cut = cut || errors.Is(receipt.Err, errBreakerOpen)
 			if receipt.Permanent && !release.Permanent && (w.messages[i].byRoute() || w.onlyRefusedLeft()) {
-				release.Permanent, release.Text = true, "" // the refusal that parks it is the one to be read
+				release.Permanent, release.ParkText = true, cmp.Or(r.textOf(receipt), "refused for ever")
 			}
 		default:
 			release.Cause, release.MaybePublished, counted = events.ReleasePublishUnknown, true, true
 		}
 		if release.Text == "" {
-			release.Text = towline.CleanText(describe(receipt), r.e.Knobs().ErrorMaxBytes)
+			release.Text = r.textOf(receipt)
 		}
 	}
 	if accepted == len(w.receipts) {
@@ -505,6 +506,11 @@ func (r *Relay) conclude(tx *towline.Tx, w *wakeup) (decider.Command, error) {
 	owed, err := tx.Obligation(w.key, w.n)
 	release.Drop = owed.Drop
 	return release, err
+}
+
+// textOf is what the log says of a receipt.
+func (r *Relay) textOf(x transport.Receipt) string {
+	return towline.CleanText(describe(x), r.e.Knobs().ErrorMaxBytes)
 }
 
 func describe(r transport.Receipt) string {
@@ -528,7 +534,7 @@ func (r *Relay) recordOutcomes(tx *towline.Tx, w *wakeup, counts *Report) error 
 		}
 		cause := ""
 		if outcome != events.Accepted {
-			cause = towline.CleanText(describe(receipt), r.e.Knobs().ErrorMaxBytes)
+			cause = r.textOf(receipt)
 		}
 		if outcome == events.Unknown {
 			counts.Unknown++

@@ -175,23 +175,30 @@ func TestAPermanentRefusalParksAtOnce(t *testing.T) {
 	require.Equal(t, 1, reg.Attempts)
 }
 
-// O-10, O-15: of a fan-out one message is too large and of another nobody knows: the text of a parked wakeup is of the
-// refusal that parked it.
+// O-10, O-15: of a fan-out one message is too large and of another nobody knows: the release says the one, and the parked
+// wakeup the other.
 func TestAParkedFanOutSaysWhatParkedIt(t *testing.T) {
-	x := newOffice(t)
-	p := x.plan(3)
-	x.dispatch(p.Run)
-	unit := x.units(p.Run)[1].Unit
-	x.broker.script = func(s sent) transport.Receipt {
-		if s.notice.Kind == events.KindUnit && s.notice.Unit == unit {
-			return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: &transport.TooLargeError{Bytes: 2, Limit: 1}}
-		}
-		return transport.Unknown(context.DeadlineExceeded)
+	for text, err := range map[string]error{
+		"payload too large: 2 bytes, the transport takes 1": &transport.TooLargeError{Bytes: 2, Limit: 1}, "refused for ever": nil,
+	} {
+		t.Run(text, func(t *testing.T) {
+			x := newOffice(t)
+			p := x.plan(3)
+			x.dispatch(p.Run)
+			unit := x.units(p.Run)[1].Unit
+			x.broker.script = func(s sent) transport.Receipt {
+				if s.notice.Kind == events.KindUnit && s.notice.Unit == unit {
+					return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: err}
+				}
+				return transport.Unknown(context.DeadlineExceeded)
+			}
+			require.ErrorContains(t, x.step().Refusal, "publish_unknown by broker: context deadline exceeded")
+			released := enginetest.Only[events.OutboxReleased](x.since(0))
+			require.Equal(t, "context deadline exceeded", released[len(released)-1].Text)
+			reg := x.requireStatus(decider.RegisterParked, p.Run, events.KindUnit)
+			require.Equal(t, []string{"permanent", text}, []string{reg.LastCause, reg.LastText})
+		})
 	}
-	x.step()
-	reg := x.requireStatus(decider.RegisterParked, p.Run, events.KindUnit)
-	require.Equal(t, "permanent", reg.LastCause)
-	require.Contains(t, reg.LastText, "payload too large")
 }
 
 // O-8, O-15: at the last attempt what is owed is looked at first: nothing owed is dropped, not parked.
