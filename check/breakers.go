@@ -45,7 +45,7 @@ func (c *Checker) breakerOpened(e events.Envelope, n *node, ev events.BreakerOpe
 		c.wrong("I-2", e, "a breaker opens, and no transport is named (O-16)")
 	case e.Node != n.id:
 		c.wrong("I-2", e, "the breaker of incarnation %s is opened by incarnation %s (O-16)", n.id, named(e.Node))
-	case ev.Until != 0 && ev.Until <= e.At:
+	case ev.Until != 0 && ev.Until <= c.firstInHand(e.Node, ev.Kinds):
 		c.wrong("I-2", e, "the breaker of %s opens until %s, which is over (O-16)", ev.Transport, ev.Until)
 	case b.open && b.probes == 0:
 		c.wrong("I-2", e, "the breaker of %s opens anew, and no probe was claimed since it opened (O-16)", ev.Transport)
@@ -58,6 +58,18 @@ func (c *Checker) breakerOpened(e events.Envelope, n *node, ev events.BreakerOpe
 		transport: ev.Transport, kinds: ev.Kinds, only: ev.Only, open: true, until: ev.Until, since: since, changed: e.Position,
 		worked: b.worked,
 	}
+}
+
+// firstInHand is when an incarnation made the oldest claim of some kinds of which nothing is on record yet; 0: there is none.
+// A breaker opens with a receipt, which is younger than the claim of its wakeup and may be much older than the record of it:
+// the batch had to end before, and the store to be there (L-11).
+func (c *Checker) firstInHand(node events.NodeID, kinds []events.Kind) (first events.Micros) {
+	for _, r := range c.registers {
+		if (r.State == Claimed || r.State == Marked) && r.ClaimNode == node && slices.Contains(kinds, r.Kind) {
+			first = events.Earliest(first, r.claimTime)
+		}
+	}
+	return first
 }
 
 func (c *Checker) breakerClosed(e events.Envelope, n *node, ev events.BreakerClosed) {
@@ -91,11 +103,18 @@ func (c *Checker) behindBreaker(node events.NodeID, k events.Kind) *breaker {
 	return nil
 }
 
-// noteParked: a probe that is refused for ever says nothing of the transport, so the next one may go. What was claimed
-// before the breaker opened was no probe.
-func (c *Checker) noteParked(e events.Envelope, r *register, ev events.OutboxParked) {
-	if b := c.behindBreaker(e.Node, r.Kind); b != nil && ev.Cause == events.ParkPermanent && r.claimedAt > b.changed {
-		b.probes--
+// noProbe: a wakeup says nothing of the transport behind which it waits, so the next one may go. What was claimed before the
+// breaker opened was no probe.
+func (c *Checker) noProbe(e events.Envelope, r *register) {
+	if b := c.behindBreaker(e.Node, r.Kind); b != nil && r.claimedAt > b.changed {
+		b.probes = max(b.probes-1, 0)
+	}
+}
+
+// noteElsewhere: nothing of the wakeup was left to go by the route of its kind (K-9).
+func (c *Checker) noteElsewhere(e events.Envelope, r *register, transport string) {
+	if b := c.behindBreaker(e.Node, r.Kind); b != nil && b.open && r.Kind == events.KindPostSync && transport != b.transport {
+		c.noProbe(e, r)
 	}
 }
 

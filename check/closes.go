@@ -21,6 +21,7 @@ func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatc
 	}
 	c.noteMark(e, r)
 	c.noteWorked(e, r, ev.Transport)
+	c.noteElsewhere(e, r, ev.Transport)
 
 	before, local := r.Closed, events.NodeID{}
 	if events.InProcess(ev.Transport) {

@@ -39,6 +39,9 @@ func (c *Checker) releasedClaim(e events.Envelope, r *register, ev events.Outbox
 		c.wrong("I-2", e, "wakeup %d of a mark_first kind is said to be published, and it was never marked (O-6)", ev.N)
 	}
 	c.checkBackoff(e, r, ev)
+	if ev.Cause == events.ReleaseRefused || ev.Cause == events.ReleasePublishUnknown {
+		c.noteElsewhere(e, r, ev.Transport)
+	}
 	c.checkBreakerRelease(e, r, ev)
 	c.checkBlame(e, r, ev)
 
@@ -147,7 +150,9 @@ func (c *Checker) parked(e events.Envelope, r *register, ev events.OutboxParked)
 	if ev.Attempts != r.Attempts {
 		c.wrong("I-2", e, "it counts %d attempts, and the log %d (O-15)", ev.Attempts, r.Attempts)
 	}
-	c.noteParked(e, r, ev)
+	if ev.Cause == events.ParkPermanent {
+		c.noProbe(e, r)
+	}
 	if ev.Cause == events.ParkHandlerFailed && ev.N == r.Closed && r.State == Idle {
 		r.State = Parked // its number stays closed
 		return

@@ -550,22 +550,29 @@ func TestABreakerIsSaidOnce(t *testing.T) {
 	})
 }
 
-// O-16, L-11: a breaker that moved while the store was away is on record with the outcome that moved it.
+// O-16, L-11: a breaker that moved while the store was away is on record with the outcome that moved it, also if its time is
+// over by then.
 func TestABreakerOutlivesAStoreThatIsAway(t *testing.T) {
-	x := newOffice(t)
-	for range 5 {
-		x.plan(1)
+	for _, long := range []time.Duration{0, 12 * time.Second} {
+		t.Run(long.String(), func(t *testing.T) {
+			x := newOffice(t)
+			for range 5 {
+				x.plan(1)
+			}
+			x.broker.script = func(sent) transport.Receipt {
+				x.store.away(errAway)
+				return refused
+			}
+			require.ErrorIs(t, x.relay.Step(context.Background()).Err(), towline.ErrUnavailable)
+			x.clock.Step(long)
+			x.store.away(nil)
+			x.broker.script = always(refused)
+			x.step()
+			require.Len(t, x.openBreakers(), 1)
+			require.Zero(t, x.spent())
+			x.unchanged(func() { x.step() })
+		})
 	}
-	x.broker.script = func(sent) transport.Receipt {
-		x.store.away(errAway)
-		return refused
-	}
-	require.ErrorIs(t, x.relay.Step(context.Background()).Err(), towline.ErrUnavailable)
-	x.store.away(nil)
-	x.step()
-	require.Len(t, x.openBreakers(), 1)
-	require.Zero(t, x.spent())
-	x.unchanged(func() { x.step() })
 }
 
 // O-16: a lane has what its routes give it; an outage of one transport touches no kind that goes through another, and

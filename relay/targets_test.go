@@ -202,6 +202,36 @@ func TestATargetThatIsRefusedForEverHoldsUpNoOther(t *testing.T) {
 	require.Equal(t, []string{"mail", "index"}, []string{x.run(run).PostSync.Posts[1].Target, x.run(run).PostSync.Posts[0].Target})
 }
 
+// K-9, O-16: what is left of a fan-out may go straight to a transport of its own. It says nothing of the route that fails, so
+// the next wakeup is the probe of that.
+func TestWhatGoesStraightIsNoProbe(t *testing.T) {
+	for name, second := range map[string]transport.Receipt{"accepted": transport.Accepted(""), "refused": refused} {
+		t.Run(name, func(t *testing.T) {
+			x := openOffice(t, options{queue: &broker{name: "nats"}, post: &towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{
+				{Name: "index", SQL: "SELECT 1"}, {Name: "mail", Transport: "queue", Idempotent: true},
+			}}})
+			run := x.ended()
+			x.o.queue.script = always(refused)
+			x.step()
+			post, taken, err := x.e.StartPost(t.Context(), run, "index")
+			require.NoError(t, err)
+			require.True(t, taken)
+			require.NoError(t, x.e.CompletePost(t.Context(), post, ""))
+
+			x.broker.take()
+			x.o.queue.take()
+			x.o.queue.script = always(second)
+			x.clock.Step(time.Second) // so that it is due before the others
+			x.outage(5, refused)
+			x.broker.take()
+			x.clock.Step(x.openBreakers()[0].Until.Sub(x.clock.Now()))
+			x.step()
+			require.Len(t, x.o.queue.take(), 1)
+			require.Len(t, x.broker.take(), 1, "the probe")
+		})
+	}
+}
+
 // HP-4, K-9: what a target does is not frozen in a run. One that goes straight to a transport now, and did not when its run
 // was planned, ends with its accepted publish as well: nobody would ever report on it.
 func TestATargetThatHasBecomeAMessage(t *testing.T) {
