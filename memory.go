@@ -31,6 +31,8 @@ type memory struct {
 
 	pace pace // of the wall clock against the monotonic one
 
+	queue []reaction // of Execute, empty, kept for its capacity
+
 	stopped bool // NodeStopped was appended: this incarnation writes nothing more (I-24)
 }
 
@@ -191,6 +193,23 @@ func (m *memory) keep(id events.StreamID, f fold) {
 		return
 	}
 	m.folds.Add(id, f)
+}
+
+// keptReactions bounds the queue that is kept: a plan or a fan-out may have made it long.
+const keptReactions = 1024
+
+// takeQueue and giveQueue lend the queue of Execute. Nearly every transaction has one of a few places.
+func (m *memory) takeQueue() []reaction {
+	q := m.queue
+	m.queue = nil
+	return q
+}
+
+func (m *memory) giveQueue(q []reaction) {
+	if cap(q) <= keptReactions {
+		clear(q)
+		m.queue = q[:0]
+	}
 }
 
 // newULID makes an id out of the frozen time of a transaction; ids of one millisecond rise.

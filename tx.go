@@ -151,7 +151,8 @@ func (t *Tx) View() projections.View { return projections.NewView(t.tx) }
 // one result per command. It stops only on a fault, which undoes the transaction.
 func (t *Tx) Execute(cmds ...decider.Command) ([]Result, error) {
 	results := make([]Result, len(cmds))
-	var queue []reaction
+	queue := t.e.mem.takeQueue()
+	defer func() { t.e.mem.giveQueue(queue) }()
 	limit := t.executed + len(cmds) + t.e.reactionLimit(t.hot.Units())
 	for i, c := range cmds {
 		r, err := t.execute(c, 0, &queue)
