@@ -11,8 +11,8 @@ type versions struct {
 	young, old map[events.StreamID]events.Version
 }
 
-// maxVersions bounds one of the two generations, about 1 MiB.
-const maxVersions = 8192
+// maxVersions bounds one of the two generations, about 2 MiB: as many streams as an engine keeps folds of by default.
+const maxVersions = 16_384
 
 func (v *versions) get(id events.StreamID) (events.Version, bool) {
 	if n, ok := v.young[id]; ok {
