@@ -66,6 +66,9 @@ func newOffice(t *testing.T) *office { return openOffice(t, options{}) }
 
 func openOffice(t *testing.T, o options) *office {
 	t.Helper()
+	if enginetest.Race && testing.Short() && !o.grouped {
+		t.Skip("it is told in one goroutine, where the race detector has nothing to find")
+	}
 	if o.path == "" {
 		o.path = filepath.Join(t.TempDir(), "towline.db")
 	}
