@@ -42,4 +42,5 @@ level=DEBUG-4 msg=t part=router
 	require.Equal(t, `level=DEBUG msg=e part=router error="no route"
 level=DEBUG msg=i part=router
 `, lines(slog.LevelDebug, transport.QuietLogger))
+	require.NotPanics(t, func() { transport.Logger(nil).Trace("nobody reads it", nil) })
 }
