@@ -213,29 +213,6 @@ func TestRenewalsOfANodeShareATransaction(t *testing.T) {
 	require.Len(t, enginetest.Only[events.UnitLeaseRenewed](log), 19)
 }
 
-// U-7, U-21, WM-1, WM-2, I-9, SC-108, SC-161: a success carries its watermark, and the last one of a run the wakeup of
-// the finalizer; one before the last arms nothing.
-// WM-3, SC-111: units that finish out of order leave the larger watermark, and a lower one is not even written.
-// WM-4, WM-5, W-1, W-4, SC-099, SC-103, SC-112, SC-113: backfill, snapshots and calendar periods write no watermark;
-// full_resync does; a family writes one per member.
-// WM-2, W-5, SC-110: a window that ends ahead of now, which only a backfill may have, moves nothing; a watermark is
-// never after its event.
-// L-2, C-15, SC-114: a settle that fails half way leaves the unit with its lease, and no watermark, no refilled slot,
-// no wakeup; the same settle can be repeated.
-// U-19, HU-8, SC-176, SC-177, SC-178: a late settle of any kind changes nothing, is on record once per attempt, and its
-// worker learns that it lost.
-// U-19, SC-365: two attempts of a unit that are both late leave one record each, however often they settle; a stranger
-// leaves none.
-// U-19: a stranger with a guessed token is refused, and does not use up the record of the worker that is still at work.
-// HU-9, U-19, SC-195: repeating the settle that was accepted gets the first answer again and appends nothing, also
-// while the next attempt is under way.
-// L-11, SC-188: a settle outlives the context of its caller.
-// U-16, O-13, SC-186, SC-187: a unit that is handed back uses up no retry, is due at once the first time and later
-// behind a growing wait, and fails at the tenth in a row.
-// U-16: hand-backs count in a row; another outcome begins the row anew.
-// U-8, U-10, E-2, RW-2, SC-191, SC-192: a category that the policy lists is tried again, with its backoff and its own
-// maximum; any other is final.
-// E-2, I-19: a worker cannot report what is not its to find; a made-up expired_lease wins no retry.
 // U-5, L-5, SC-366: a worker ends a unit and claims its next in one transaction; the two are decided apart.
 func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 	ctx := context.Background()
@@ -301,11 +278,6 @@ func TestSettleAndClaimAreOneTransactionOfTwoDecisions(t *testing.T) {
 	})
 }
 
-// L-12: a result that cannot be stored is refused by name, before anything is decided; one at the bound is taken.
-// I-26, L-12: what a success leaves for the next is stored in the form that the log gives back, so a rebuilt view is
-// the live one.
-// E-3, SC-163, SC-196, SC-341: an error text is redacted, valid and bounded before it is stored, at the first try; its
-// category is typed, whatever stands in it.
 // E-4: a lease does not show its secret when it is printed.
 func TestALeasePrintsNoSecret(t *testing.T) {
 	w := newWorkshop(t)
@@ -357,6 +329,3 @@ func TestAVoidCommitSaysNothingElse(t *testing.T) {
 	require.Equal(t, lease.ExpiresIn, leases[0].ExpiresIn)
 	w.complete(lease)
 }
-
-// L-12, E-4: a result is stored as it was written, but for white space.
-// E-1, I-26: a category that is none becomes provider_error, with the caller's word in the text.

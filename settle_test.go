@@ -16,6 +16,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
+// U-7, U-21, WM-1, WM-2, I-9, SC-108, SC-161: a success carries its watermark, and the last one of a run the wakeup of
+// the finalizer; one before the last arms nothing.
 func TestTheLastSuccessArmsFinalize(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -45,6 +47,7 @@ func TestTheLastSuccessArmsFinalize(t *testing.T) {
 	require.Empty(t, u.Worker)
 }
 
+// WM-3, SC-111: units that finish out of order leave the larger watermark, and a lower one is not even written.
 func TestAWatermarkNeverGoesBack(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	old := w.started(towline.RunSpec{Sync: "north"})
@@ -58,6 +61,8 @@ func TestAWatermarkNeverGoesBack(t *testing.T) {
 	require.Equal(t, start.Add(30*time.Second), watermark(w, "north", "north-articles"))
 }
 
+// WM-4, WM-5, W-1, W-4, SC-099, SC-103, SC-112, SC-113: backfill, snapshots and calendar periods write no watermark;
+// full_resync does; a family writes one per member.
 func TestWhoWritesWatermarks(t *testing.T) {
 	s := towline.Sync{
 		Name: "tracker", Provider: "p", Sources: []string{"north"},
@@ -92,6 +97,8 @@ func TestWhoWritesWatermarks(t *testing.T) {
 	}
 }
 
+// WM-2, W-5, SC-110: a window that ends ahead of now, which only a backfill may have, moves nothing; a watermark is
+// never after its event.
 func TestAWatermarkIsNeverAheadOfNow(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	w.plan(towline.RunSpec{Sync: "north", Before: start.Add(time.Hour)})
@@ -99,6 +106,8 @@ func TestAWatermarkIsNeverAheadOfNow(t *testing.T) {
 	require.Equal(t, start, watermark(w, "north", "north-articles"))
 }
 
+// L-2, C-15, SC-114: a settle that fails half way leaves the unit with its lease, and no watermark, no refilled slot,
+// no wakeup; the same settle can be repeated.
 func TestASettleThatFailsHalfWayChangesNothing(t *testing.T) {
 	w := openWorkshop(t, options{config: towline.Config{Knobs: towline.Knobs{CapEngine: 1}}})
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -124,6 +133,8 @@ func TestASettleThatFailsHalfWayChangesNothing(t *testing.T) {
 	require.Equal(t, map[events.UnitStatus]int{events.UnitHasSucceeded: 1, events.UnitIsDispatching: 1}, w.statuses(p.Run))
 }
 
+// U-19, HU-8, SC-176, SC-177, SC-178: a late settle of any kind changes nothing, is on record once per attempt, and its
+// worker learns that it lost.
 func TestALateResultIsRecordedOnce(t *testing.T) {
 	for name, late := range map[string]func(*workshop, towline.Lease) error{
 		"success": func(w *workshop, l towline.Lease) error {
@@ -158,6 +169,8 @@ func TestALateResultIsRecordedOnce(t *testing.T) {
 	}
 }
 
+// U-19, SC-365: two attempts of a unit that are both late leave one record each, however often they settle; a stranger
+// leaves none.
 func TestEachLateAttemptIsRecorded(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 2, Backoff: time.Second}
@@ -190,6 +203,7 @@ func TestEachLateAttemptIsRecorded(t *testing.T) {
 	})
 }
 
+// U-19: a stranger with a guessed token is refused, and does not use up the record of the worker that is still at work.
 func TestAStrangerLeavesNoRecord(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -202,6 +216,8 @@ func TestAStrangerLeavesNoRecord(t *testing.T) {
 	w.complete(l)
 }
 
+// HU-9, U-19, SC-195: repeating the settle that was accepted gets the first answer again and appends nothing, also
+// while the next attempt is under way.
 func TestARepeatedSettleGetsTheFirstAnswer(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second, On: []events.Category{events.Network}}
@@ -238,6 +254,7 @@ func TestARepeatedSettleGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
+// L-11, SC-188: a settle outlives the context of its caller.
 func TestASettleOutlivesItsCaller(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -252,6 +269,8 @@ func TestASettleOutlivesItsCaller(t *testing.T) {
 	require.Equal(t, map[events.UnitStatus]int{events.UnitHasSucceeded: 2}, w.statuses(p.Run))
 }
 
+// U-16, O-13, SC-186, SC-187: a unit that is handed back uses up no retry, is due at once the first time and later
+// behind a growing wait, and fails at the tenth in a row.
 func TestHandBacksWaitLongerAndEnd(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	p := w.started(towline.RunSpec{Sync: "north"})
@@ -288,6 +307,7 @@ func TestHandBacksWaitLongerAndEnd(t *testing.T) {
 	w.pending(p.Run, events.KindFinalize)
 }
 
+// U-16: hand-backs count in a row; another outcome begins the row anew.
 func TestAnotherOutcomeBeginsTheRowOfHandBacksAnew(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second, On: []events.Category{events.Network}}
@@ -310,6 +330,8 @@ func TestAnotherOutcomeBeginsTheRowOfHandBacksAnew(t *testing.T) {
 	require.Equal(t, events.UnitHasFailed, w.unit(p.Run, 1).Status, "the retry of its category is still used up")
 }
 
+// U-8, U-10, E-2, RW-2, SC-191, SC-192: a category that the policy lists is tried again, with its backoff and its own
+// maximum; any other is final.
 func TestADeclaredCategoryIsTriedAgain(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 2, Backoff: 30 * time.Second, On: []events.Category{events.Network}}
@@ -340,6 +362,7 @@ func TestADeclaredCategoryIsTriedAgain(t *testing.T) {
 	require.Equal(t, events.Auth, w.unit(p.Run, 1).ErrorCategory)
 }
 
+// E-2, I-19: a worker cannot report what is not its to find; a made-up expired_lease wins no retry.
 func TestAWorkerCannotReportWhatTheReconcilerFinds(t *testing.T) {
 	s := single("north")
 	s.Datasets[0].Retry = towline.Retry{Max: 2}
@@ -352,6 +375,7 @@ func TestAWorkerCannotReportWhatTheReconcilerFinds(t *testing.T) {
 	}
 }
 
+// L-12: a result that cannot be stored is refused by name, before anything is decided; one at the bound is taken.
 func TestAResultIsChecked(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -381,6 +405,8 @@ func TestAResultIsChecked(t *testing.T) {
 		Detail: json.RawMessage("1")}))
 }
 
+// I-26, L-12: what a success leaves for the next is stored in the form that the log gives back, so a rebuilt view is
+// the live one.
 func TestALeftStateIsWhatTheLogGivesBack(t *testing.T) {
 	w := newWorkshop(t, single("north"))
 	p := w.started(towline.RunSpec{Sync: "north"})
@@ -403,6 +429,8 @@ func TestALeftStateIsWhatTheLogGivesBack(t *testing.T) {
 	})
 }
 
+// E-3, SC-163, SC-196, SC-341: an error text is redacted, valid and bounded before it is stored, at the first try; its
+// category is typed, whatever stands in it.
 func TestAFailureIsRecordedWhateverItsTextIs(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -417,6 +445,7 @@ func TestAFailureIsRecordedWhateverItsTextIs(t *testing.T) {
 	require.NotContains(t, u.ErrorText, "hunter2")
 }
 
+// L-12, E-4: a result is stored as it was written, but for white space.
 func TestAResultIsStoredAsItWasWritten(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -428,6 +457,7 @@ func TestAResultIsStoredAsItWasWritten(t *testing.T) {
 	require.NotContains(t, string(w.unit(p.Run, 1).Result.State), "u003c")
 }
 
+// E-1, I-26: a category that is none becomes provider_error, with the caller's word in the text.
 func TestACategoryOfTheCallersOwn(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})

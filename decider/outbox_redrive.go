@@ -4,7 +4,8 @@ import "github.com/towline-dev/towline/events"
 
 // RedriveWakeup publishes what is parked after all, or sends effects again that are held, or have failed and would wait for
 // REC-10: it arms the next number now, with no attempt used (O-18, O-S8). The parked number closes with the next that closes,
-// and the units that it announced travel with that one (K-1). What is delivered at most once is never redriven, whatever became of it.
+// and the units that it announced travel with that one (K-1). What is delivered at most once is never redriven, whatever
+// became of it.
 type RedriveWakeup struct {
 	Owner  [16]byte // a run, or a message
 	Kind   events.Kind

@@ -17,6 +17,8 @@ import (
 	"github.com/towline-dev/towline/sink"
 )
 
+// E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by
+// its worker, and finalize is armed.
 func TestALifetimeThatRunsOutIsATimeout(t *testing.T) {
 	t.Run("told so", func(t *testing.T) { lifetimeRunsOut(t, func(ctx context.Context) error { return ctx.Err() }) })
 	t.Run("told as a clean stop", func(t *testing.T) {
@@ -43,6 +45,8 @@ func lifetimeRunsOut(t *testing.T, says func(context.Context) error) {
 	})
 }
 
+// HU-4, HU-6: a provider that does not hear that its lease has ended is left behind: its worker goes on, its sink takes
+// nothing more, and the sink is closed when it returns at last.
 func TestADeafProviderDoesNotKeepItsWorker(t *testing.T) {
 	run(t, options{workers: 1, knobs: towline.Knobs{MaxLifetime: 5 * time.Minute}}, func(t *testing.T, s *shop) {
 		free, put := make(chan struct{}), make(chan error, 1)
@@ -67,6 +71,7 @@ func TestADeafProviderDoesNotKeepItsWorker(t *testing.T) {
 	})
 }
 
+// HU-6, HC-11: a provider that ends its goroutine, as a test library does, has failed, and gives its worker back.
 func TestAProviderThatEndsItsGoroutineHasFailed(t *testing.T) {
 	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -83,6 +88,7 @@ func TestAProviderThatEndsItsGoroutineHasFailed(t *testing.T) {
 	})
 }
 
+// HU-4, E-2: also with a short lease a deaf provider is left behind in time for the settle.
 func TestADeafProviderWithAShortLease(t *testing.T) {
 	run(t, options{knobs: towline.Knobs{Lease: 6 * time.Second, MaxLifetime: 6 * time.Second}}, func(t *testing.T, s *shop) {
 		free := make(chan struct{})

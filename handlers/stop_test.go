@@ -14,6 +14,8 @@ import (
 	"github.com/towline-dev/towline/sink"
 )
 
+// N-6, SC-188: behind the end of the intake nothing more is claimed, also by a worker that is free or becomes so; what
+// runs may finish, and its result counts.
 func TestBehindTheIntakeNothingIsClaimed(t *testing.T) {
 	run(t, options{workers: 2}, func(t *testing.T, s *shop) {
 		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
@@ -36,6 +38,9 @@ func TestBehindTheIntakeNothingIsClaimed(t *testing.T) {
 	})
 }
 
+// U-16, N-6, SC-186, SC-360, HC-52: what our own stop ends is handed back if its sink is fenced and has taken nothing;
+// else it is left to recovery, which knows whether it may be tried again. A provider that says that it stopped cleanly
+// is believed.
 func TestWhatAStopEnds(t *testing.T) {
 	obeys := func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
 		_ = w.Put(ctx, "rows", "k", nil)
@@ -92,6 +97,7 @@ func TestWhatAStopEnds(t *testing.T) {
 	}
 }
 
+// U-16: a result that the sink has taken while the process stops is stored.
 func TestACommitThatAStopMeetsCounts(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		id, messages := s.dispatched(1)
@@ -104,6 +110,8 @@ func TestACommitThatAStopMeetsCounts(t *testing.T) {
 	})
 }
 
+// U-16: what the sink has taken is not handed back, for another attempt would write it twice: whether our stop ended the
+// attempt, or the provider says that it stopped cleanly.
 func TestWhatTheSinkHasTakenIsNotHandedBack(t *testing.T) {
 	for name, says := range map[string]error{"our stop": context.Canceled, "a clean stop": provider.ErrStopped} {
 		t.Run(name, func(t *testing.T) {
@@ -121,6 +129,7 @@ func TestWhatTheSinkHasTakenIsNotHandedBack(t *testing.T) {
 	}
 }
 
+// L-11, N-6: a result that is there when the process stops is stored, though the context of its message has ended.
 func TestAResultOutlivesTheContextOfItsMessage(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
 		ctx, cancel := context.WithCancel(t.Context())

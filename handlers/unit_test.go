@@ -389,179 +389,6 @@ func TestASlowStartCallsNoProvider(t *testing.T) {
 	})
 }
 
-// E-2, U-8, SC-190: a unit whose lifetime runs out is told to stop in time for its settle: it fails with timeout, by
-// its worker, and finalize is armed.
-// U-6, HU-3, HC-03: a slow and healthy worker keeps its lease, its provider is called once, and its renewals are three
-// per lease.
-func TestASlowWorkerKeepsItsLease(t *testing.T) {
-	run(t, options{}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-time.After(30 * time.Minute)
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(1)
-		done := s.begin(messages[0])
-		for range 29 {
-			wait(time.Minute)
-			require.Empty(t, s.expired())
-		}
-		wait(time.Minute)
-		require.NoError(t, <-done)
-		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
-		require.Len(t, s.provider.called(), 1)
-		renewals := len(enginetest.Only[events.UnitLeaseRenewed](s.events(0)))
-		require.LessOrEqual(t, renewals, 90)
-		require.GreaterOrEqual(t, renewals, 80)
-	})
-}
-
-// HU-3, SC-175: renewals that fall due together share a transaction, though the units began at different moments.
-func TestRenewalsShareATransaction(t *testing.T) {
-	run(t, options{workers: 20, knobs: towline.Knobs{CapBucket: 20, CapRun: 20}}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-time.After(10 * time.Minute)
-			return provider.Result{}, nil
-		}
-		_, messages := s.dispatched(20)
-		var done []<-chan error
-		for _, m := range messages {
-			done = append(done, s.begin(m))
-			wait(50 * time.Millisecond)
-		}
-		before := s.store.writes.Load()
-		head := s.head()
-		wait(5 * time.Minute)
-		renewed := len(enginetest.Only[events.UnitLeaseRenewed](s.events(head)))
-		require.GreaterOrEqual(t, renewed, 20*14)
-		require.LessOrEqual(t, s.store.writes.Load()-before, int64(3*15), "transactions, for %d renewals", renewed)
-		wait(6 * time.Minute)
-		for _, d := range done {
-			require.NoError(t, <-d)
-		}
-	})
-}
-
-// HU-4, C-17, SC-183: a lease that cannot be renewed ends here when it ends in the log, by the local clock; the
-// provider is told so.
-func TestALeaseThatCannotBeRenewedEndsHere(t *testing.T) {
-	run(t, options{}, func(t *testing.T, s *shop) {
-		told := make(chan error, 1)
-		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			told <- context.Cause(ctx)
-			return provider.Result{}, ctx.Err()
-		}
-		id, messages := s.dispatched(1)
-		begun := time.Now()
-		done := s.begin(messages[0])
-		wait(30 * time.Second) // one renewal
-		ends := s.unit(id).LeaseExpiresAt
-		require.Equal(t, begun.Add(80*time.Second).UTC(), ends)
-		s.store.gone.Store(true)
-		wait(45 * time.Second)
-		require.Empty(t, told)
-		wait(5 * time.Second)
-		require.ErrorContains(t, <-told, "was not renewed")
-		s.store.gone.Store(false)
-		require.NoError(t, <-done)
-		require.Equal(t, 1, s.unit(id).LateResults)
-	})
-}
-
-// HU-4, RW-3: a process that is frozen in its claim, for longer than the lease, stops the provider; the log still has the
-// lease. That is no failure of the unit: it is left to the expiry, and tried again as its policy says of a lost worker.
-func TestAClaimThatTookLongerThanItsLeaseIsNoFailure(t *testing.T) {
-	for _, frozen := range []time.Duration{2 * time.Minute, 3 * time.Hour} { // longer than a lease; than a lifetime
-		retries := func(syncs []towline.Sync) { syncs[0].Datasets[0].Retry = towline.Retry{Max: 1, Backoff: time.Second} }
-		run(t, options{syncs: retries}, func(t *testing.T, s *shop) {
-			id, messages := s.dispatched(1)
-			s.store.freeze.Store(int64(frozen))
-			done := s.begin(messages[0])
-			wait(frozen)
-			require.NoError(t, <-done)
-			require.Equal(t, events.UnitIsRunning, s.unit(id).Status)
-			require.Empty(t, s.provider.called())
-			wait(time.Minute)
-			_, err := s.e.ExpireLeases(t.Context(), s.expired())
-			require.NoError(t, err)
-			require.Equal(t, events.UnitIsRetrying, s.unit(id).Status)
-		})
-	}
-}
-
-// CFG-2, HU-4: the lease of a run is that of its plan, also for the local clock, whatever the configuration says now.
-func TestTheLocalEndOfALeaseIsThatOfItsRun(t *testing.T) {
-	run(t, options{knobs: towline.Knobs{Lease: 9 * time.Second}}, func(t *testing.T, s *shop) {
-		var ended time.Time
-		s.provider.does = func(ctx context.Context, _ provider.Unit, _ sink.Sink) (provider.Result, error) {
-			<-ctx.Done()
-			ended = time.Now()
-			return provider.Result{}, ctx.Err()
-		}
-		id, _ := s.dispatched(1)
-		s.o.knobs.Lease = time.Minute
-		s.restart()
-		begun := time.Now()
-		done := s.begin(s.messages(id)[0])
-		wait(4 * time.Second) // one renewal
-		require.Equal(t, begun.Add(12*time.Second).UTC(), s.unit(id).LeaseExpiresAt)
-		s.store.gone.Store(true)
-		wait(9 * time.Second)
-		require.Equal(t, begun.Add(12*time.Second), ended)
-		s.store.gone.Store(false)
-		require.NoError(t, <-done)
-	})
-}
-
-// U-5: a worker that ends a unit takes the first in line with it: the settle of the one and the claim of the next are
-// one transaction.
-func TestASlotIsHandedOver(t *testing.T) {
-	run(t, options{workers: 1, knobs: towline.Knobs{CapBucket: 10}}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-time.After(time.Second)
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(10)
-		before := s.store.writes.Load()
-		var done []<-chan error
-		for _, m := range messages {
-			done = append(done, s.begin(m))
-		}
-		require.Len(t, s.provider.called(), 1)
-		wait(11 * time.Second)
-		for _, d := range done {
-			require.NoError(t, <-d)
-		}
-		require.EqualValues(t, 11, s.store.writes.Load()-before,
-			"one claim, nine that share their settle, and the last settle")
-		for i, u := range s.units(id) {
-			require.Equal(t, events.UnitHasSucceeded, u.Status)
-			require.Equal(t, u.Unit, s.provider.called()[i].ID, "in the order in which they came")
-		}
-	})
-}
-
-// U-5, HU-1: a slot that is handed over to a duplicate goes on to the next in line.
-func TestAHandedSlotOfADuplicateGoesOn(t *testing.T) {
-	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-time.After(time.Second)
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(2)
-		var done []<-chan error
-		for _, m := range []*message.Message{messages[0], messages[0], messages[0], messages[1]} {
-			done = append(done, s.begin(m))
-		}
-		wait(3 * time.Second)
-		for _, d := range done {
-			require.NoError(t, <-d)
-		}
-		require.Len(t, s.provider.called(), 2)
-		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
-	})
-}
-
 // HU-7, SC-184, L-11: a settle for which the store is away is tried again while the lease lasts, and the result is
 // stored once.
 func TestASettleIsTriedAgainWhileTheStoreIsAway(t *testing.T) {
@@ -623,32 +450,6 @@ func TestAStoreFaultRefusesTheMessage(t *testing.T) {
 	})
 }
 
-// HU-7: when the store is away at a hand-over, the message of the next in line is refused as well, and no slot is lost.
-func TestAHandOverWithoutAStoreLosesNoSlot(t *testing.T) {
-	run(t, options{workers: 1}, func(t *testing.T, s *shop) {
-		s.provider.does = func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
-			<-time.After(time.Second)
-			return provider.Result{}, nil
-		}
-		id, messages := s.dispatched(2)
-		first, second := s.begin(messages[0]), s.begin(messages[1])
-		s.store.gone.Store(true)
-		wait(time.Second)
-		require.ErrorIs(t, <-second, towline.ErrUnavailable)
-		s.store.gone.Store(false)
-		wait(time.Second)
-		require.NoError(t, <-first)
-		require.NoError(t, s.h.Handle(t.Context(), messages[1]))
-		require.Equal(t, events.UnitHasSucceeded, s.units(id)[1].Status)
-	})
-}
-
-// N-6, SC-188: behind the end of the intake nothing more is claimed, also by a worker that is free or becomes so; what
-// runs may finish, and its result counts.
-// U-16, N-6, SC-186, SC-360, HC-52: what our own stop ends is handed back if its sink is fenced and has taken nothing;
-// else it is left to recovery, which knows whether it may be tried again. A provider that says that it stopped cleanly
-// is believed.
-// U-16: a result that the sink has taken while the process stops is stored.
 // U-16, HU-5, P-10: of two runs over one window, the older that meets what the newer has written goes on behind it, with
 // a newer attempt: nothing fails, and the last word is that of an attempt that began later.
 func TestAnOlderRunGoesOnBehindANewer(t *testing.T) {
@@ -675,9 +476,6 @@ func TestAnOlderRunGoesOnBehindANewer(t *testing.T) {
 	})
 }
 
-// U-16: what the sink has taken is not handed back, for another attempt would write it twice: whether our stop ended the
-// attempt, or the provider says that it stopped cleanly.
-// L-11, N-6: a result that is there when the process stops is stored, though the context of its message has ended.
 // HU-4: what a unit reports of its progress is shown while it runs, the longest first, and gone behind it.
 func TestProgressIsShownWhileAUnitRuns(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
@@ -731,9 +529,6 @@ func TestManyWorkersEndARunOnce(t *testing.T) {
 	})
 }
 
-// HU-4, HU-6: a provider that does not hear that its lease has ended is left behind: its worker goes on, its sink takes
-// nothing more, and the sink is closed when it returns at last.
-// HU-6, HC-11: a provider that ends its goroutine, as a test library does, has failed, and gives its worker back.
 // HU-5, HU-6: what the log would refuse of a result is refused before the sink takes its rows.
 func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
 	run(t, options{}, func(t *testing.T, s *shop) {
@@ -749,5 +544,3 @@ func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
 		require.Empty(t, s.sink.rows())
 	})
 }
-
-// HU-4, E-2: also with a short lease a deaf provider is left behind in time for the settle.

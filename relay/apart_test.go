@@ -16,6 +16,8 @@ import (
 	"github.com/towline-dev/towline/transport"
 )
 
+// O-19, REC-14, REC-15, SC-038: one wakeup that cannot be claimed, whatever the reason, keeps none of the others, in
+// this step and in any later one; it is named.
 func TestOneBadWakeupKeepsNoOther(t *testing.T) {
 	x := newOffice(t)
 	var runs []towline.Planned
@@ -42,6 +44,7 @@ func TestOneBadWakeupKeepsNoOther(t *testing.T) {
 	x.requireStatus(decider.RegisterIdle, bad, events.KindDispatch)
 }
 
+// O-19: bad wakeups, however old and however many, are in nobody's way.
 func TestBadWakeupsDoNotFillTheBatch(t *testing.T) {
 	for _, batch := range []int{1, 5} {
 		t.Run(fmt.Sprint(batch), func(t *testing.T) { badWakeupsFirst(t, batch) })
@@ -69,6 +72,8 @@ func badWakeupsFirst(t *testing.T, batch int) {
 	x.step()
 }
 
+// O-19, SC-038, SC-041: one mark that fails keeps none of the others; its wakeup is found again when its claim has
+// ended, and goes out under its id (C-4, SC-040).
 func TestOneMarkThatFailsKeepsNoOther(t *testing.T) {
 	x := newOffice(t)
 	var runs []towline.Planned
@@ -92,6 +97,7 @@ func TestOneMarkThatFailsKeepsNoOther(t *testing.T) {
 	require.Equal(t, 2, enginetest.Only[events.OutboxClaimed](x.since(0))[5].Attempt)
 }
 
+// I-16, SC-048: when the claim does not commit, nothing is published.
 func TestNothingIsPublishedWithoutACommittedClaim(t *testing.T) {
 	x := newOffice(t)
 	x.plan(1)
@@ -104,6 +110,8 @@ func TestNothingIsPublishedWithoutACommittedClaim(t *testing.T) {
 	require.Len(t, x.broker.take(), 1)
 }
 
+// REC-3, I-16, L-11, SC-049, C-44: when the store is lost between publish and mark, the step ends and says so, and
+// publishes nothing more. What was published is recorded as soon as the store is back, and not sent a second time.
 func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{RelayBatch: 2}})
 	for range 4 {
@@ -131,6 +139,8 @@ func TestAStoreThatIsLostEndsTheStep(t *testing.T) {
 	require.Len(t, enginetest.Only[events.OutboxDispatched](x.since(0)), 4)
 }
 
+// L-11, O-12, C-23: the outcome of a post_sync is not lost with one failed commit: it is recorded as it was, though its
+// claim has run out meanwhile.
 func TestAnOutcomeOutlivesAStoreThatIsLost(t *testing.T) {
 	x := newOffice(t)
 	p := x.plan(1)

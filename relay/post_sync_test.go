@@ -15,6 +15,8 @@ import (
 	"github.com/towline-dev/towline/transport"
 )
 
+// O-12, 8.1, I-14, SC-050, SC-057, C-20: a post_sync is marked, committed, and then published once; its outcome comes
+// last. Ten more passes, on two relays, send nothing.
 func TestAPostSyncIsMarkedBeforeItIsPublished(t *testing.T) {
 	x := openOffice(t, options{targets: []string{"mail", "index"}})
 	run := x.ended()
@@ -43,6 +45,7 @@ func TestAPostSyncIsMarkedBeforeItIsPublished(t *testing.T) {
 	require.Empty(t, x.broker.take())
 }
 
+// O-12, K-8, C-22, SC-051, SC-053: whatever becomes of the publish, it is on record per target and never sent again.
 func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -92,6 +95,8 @@ func TestAPostSyncIsNeverSentAgain(t *testing.T) {
 	}
 }
 
+// O-12, O-20: past half of the claim no publish of a marked wakeup begins: what is left is refused as not sent, and
+// what was sent keeps its outcome.
 func TestAMarkedPublishThatIsTooLateIsNotSent(t *testing.T) {
 	x := openOffice(t, options{targets: []string{"first", "second", "third"}})
 	run := x.ended()
@@ -109,6 +114,8 @@ func TestAMarkedPublishThatIsTooLateIsNotSent(t *testing.T) {
 	}, reg.Outcomes)
 }
 
+// O-12, REC-13, REC-17, C-23: a relay that comes back after its mark was given up finds the outcome on record as
+// unknown; its own word is counted, and changes nothing.
 func TestALateOutcomeIsCounted(t *testing.T) {
 	x := newOffice(t)
 	run := x.ended()
@@ -129,6 +136,8 @@ func TestALateOutcomeIsCounted(t *testing.T) {
 	require.Len(t, x.broker.take(), 1)
 }
 
+// C-21, O-12, SC-056: a post_sync that was claimed and not marked was surely not published: it is claimed again and
+// sent once, beyond any number of attempts.
 func TestAnUnmarkedPostSyncIsClaimedAgain(t *testing.T) {
 	x := openOffice(t, options{knobs: towline.Knobs{MaxAttempts: 1}})
 	run := x.ended()

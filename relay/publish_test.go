@@ -370,16 +370,6 @@ func TestTheTailIsShed(t *testing.T) {
 	}
 }
 
-// O-19, REC-14, REC-15, SC-038: one wakeup that cannot be claimed, whatever the reason, keeps none of the others, in
-// this step and in any later one; it is named.
-// O-19: bad wakeups, however old and however many, are in nobody's way.
-// O-19, SC-038, SC-041: one mark that fails keeps none of the others; its wakeup is found again when its claim has
-// ended, and goes out under its id (C-4, SC-040).
-// I-16, SC-048: when the claim does not commit, nothing is published.
-// REC-3, I-16, L-11, SC-049, C-44: when the store is lost between publish and mark, the step ends and says so, and
-// publishes nothing more. What was published is recorded as soon as the store is back, and not sent a second time.
-// L-11, O-12, C-23: the outcome of a post_sync is not lost with one failed commit: it is recorded as it was, though its
-// claim has run out meanwhile.
 // O-9, M-10, SC-019, SC-020: a relay whose claim was taken over cannot mark; the refusal is counted and reported with
 // its register, and the new claim is not touched.
 func TestARefusedMarkIsLoud(t *testing.T) {
@@ -450,15 +440,6 @@ func TestSeveralRelaysPublishEachWakeupOnce(t *testing.T) {
 	require.Len(t, enginetest.Only[events.OutboxClaimed](a.since(0)), 12)
 }
 
-// O-12, 8.1, I-14, SC-050, SC-057, C-20: a post_sync is marked, committed, and then published once; its outcome comes
-// last. Ten more passes, on two relays, send nothing.
-// O-12, K-8, C-22, SC-051, SC-053: whatever becomes of the publish, it is on record per target and never sent again.
-// O-12, O-20: past half of the claim no publish of a marked wakeup begins: what is left is refused as not sent, and
-// what was sent keeps its outcome.
-// O-12, REC-13, REC-17, C-23: a relay that comes back after its mark was given up finds the outcome on record as
-// unknown; its own word is counted, and changes nothing.
-// C-21, O-12, SC-056: a post_sync that was claimed and not marked was surely not published: it is claimed again and
-// sent once, beyond any number of attempts.
 // REC-16, O-20, SC-047, N-6: a relay that is stopped publishes nothing more: what it has claimed is given back
 // uncounted, and the publish in progress is finished and recorded.
 func TestAStoppedRelayGivesBackWhatItHasNotPublished(t *testing.T) {
