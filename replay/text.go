@@ -35,7 +35,7 @@ const (
 // The same log gives the same text, and no secret is in it (E-4).
 func Text(ctx context.Context, w io.Writer, h *History, o TextOptions) error {
 	buffered := bufio.NewWriter(w)
-	p := &printer{w: buffered, h: h, width: max(cmp.Or(o.Width, usualWidth), leastWidth), digits: len(h.Position.String())}
+	p := &printer{words: words{h: h}, w: buffered, width: max(cmp.Or(o.Width, usualWidth), leastWidth), digits: len(h.Position.String())}
 	p.head()
 	steps := h.Steps(ctx)
 	var last Step
@@ -79,13 +79,12 @@ func over(run projections.SyncRun) bool {
 
 // printer is where a text stands. Errors of w stay with w.
 type printer struct {
+	words
 	w             *bufio.Writer
-	h             *History
 	width, digits int
 	tx            events.Position
 	node          events.NodeID
-	names         map[string]string // of units, by the bytes of their ids
-	held          []Step            // renewals in a row
+	held          []Step // renewals in a row
 }
 
 func (p *printer) line(s string) { fmt.Fprintln(p.w, strings.TrimRight(s, " ")) }
@@ -263,15 +262,6 @@ func (p *printer) paragraph(in int, text string) {
 		line, begun = line+word, true
 	}
 	p.line(line)
-}
-
-// since is a time as its distance from the plan.
-func (p *printer) since(at events.Micros) string {
-	d := at.Sub(p.h.PlannedAt)
-	if d < 0 {
-		return "-" + length(-d)
-	}
-	return "+" + length(d)
 }
 
 // length is a span, to the millisecond where it is long.

@@ -15,10 +15,25 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
+// words puts values of the log and of the views as people say them.
+type words struct {
+	h     *History
+	names map[string]string // of units, by the bytes of their ids
+}
+
+// since is a time as its distance from the plan.
+func (w *words) since(at events.Micros) string {
+	d := at.Sub(w.h.PlannedAt)
+	if d < 0 {
+		return "-" + length(-d)
+	}
+	return "+" + length(d)
+}
+
 // split parts the row of what the event happened to from the others.
-func (p *printer) split(s Step) (own, others []projections.Change) {
+func (w *words) split(s Step) (own, others []projections.Change) {
 	for _, c := range s.Changes {
-		if p.row(s, c) == "" {
+		if w.row(s, c) == "" {
 			own = append(own, c)
 		} else {
 			others = append(others, c)
@@ -30,14 +45,14 @@ func (p *printer) split(s Step) (own, others []projections.Change) {
 const status = "status"
 
 // state is how the status of a row has changed; "": it has not.
-func (p *printer) state(own []projections.Change) string {
+func (w *words) state(own []projections.Change) string {
 	for _, c := range own {
 		i := slices.IndexFunc(c.Columns, func(x projections.ColumnChange) bool { return x.Name == status })
 		was, is := "open", "open" // a job, which is given a status when it is closed
 		if i >= 0 {
-			is = p.value(status, c.Columns[i].After)
+			is = w.value(status, c.Columns[i].After)
 			if c.Columns[i].Before != nil {
-				was = p.value(status, c.Columns[i].Before)
+				was = w.value(status, c.Columns[i].Before)
 			}
 		}
 		switch {
@@ -55,11 +70,11 @@ func (p *printer) state(own []projections.Change) string {
 // change is what else became of a row: columns that have another value, then those that have none any more. What is new in
 // a row of the run stands in its event, and its status above. Of a row that other runs write too, only what it holds now is
 // known.
-func (p *printer) change(s Step, c projections.Change) string {
+func (w *words) change(s Step, c projections.Change) string {
 	var changed, cleared []string
 	for _, column := range c.Columns {
-		was, is := p.value(column.Name, column.Before), p.value(column.Name, column.After)
-		switch name := p.row(s, c); {
+		was, is := w.value(column.Name, column.Before), w.value(column.Name, column.After)
+		switch name := w.row(s, c); {
 		case name == "" && (column.Name == status || c.Op != projections.RowChanged):
 		case c.Shared || c.Op == projections.RowNew:
 			changed = append(changed, column.Name+" "+is)
@@ -75,7 +90,7 @@ func (p *printer) change(s Step, c projections.Change) string {
 		changed = append(changed, "cleared "+strings.Join(cleared, ", "))
 	}
 	text := strings.Join(changed, ", ")
-	if name := p.row(s, c); name != "" {
+	if name := w.row(s, c); name != "" {
 		text = name + ": " + text
 	}
 	return text
@@ -88,7 +103,7 @@ func isJSON(v any) bool {
 }
 
 // row names a row; "": it is that of what the event happened to.
-func (p *printer) row(s Step, c projections.Change) string {
+func (w *words) row(s Step, c projections.Change) string {
 	family := s.Subject.Stream.Family()
 	_, kind, register := s.Subject.Stream.Register()
 	switch {
@@ -98,11 +113,11 @@ func (p *printer) row(s Step, c projections.Change) string {
 	case c.Table == "runs":
 		return "run"
 	}
-	return c.Table + " " + p.key(c)
+	return c.Table + " " + w.key(c)
 }
 
 // key is source/dataset/window, as people call a unit, or whatever else the key of a table is.
-func (p *printer) key(c projections.Change) string {
+func (w *words) key(c projections.Change) string {
 	columns := keyOf(c.Table)
 	var parts []string
 	for i, k := range c.Key {
@@ -112,7 +127,7 @@ func (p *printer) key(c projections.Change) string {
 			parts = append(parts, events.NewWindow(time.UnixMicro(from), time.UnixMicro(to)).Name())
 		case columns[i] == "window_to":
 		default:
-			parts = append(parts, p.value(columns[i], k))
+			parts = append(parts, w.value(columns[i], k))
 		}
 	}
 	return strings.Join(parts, "/")
@@ -126,14 +141,14 @@ func keyOf(table string) []string {
 
 // value is a column for people: an instant of the run counts from its plan, one of the data is a date, an id is the thing
 // that it names.
-func (p *printer) value(column string, v any) string {
+func (w *words) value(column string, v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "–"
 	case int64:
 		switch {
 		case strings.HasSuffix(column, "_at"), strings.HasSuffix(column, "until"):
-			return p.since(events.Micros(v))
+			return w.since(events.Micros(v))
 		case column == "at", strings.HasPrefix(column, "window_"):
 			return time.UnixMicro(v).UTC().Format("2006-01-02T15:04:05.999999Z")
 		case column == "duration":
@@ -141,26 +156,26 @@ func (p *printer) value(column string, v any) string {
 		}
 		return strconv.FormatInt(v, 10)
 	case []byte:
-		return p.id(v)
+		return w.id(v)
 	case string:
 		return word(v)
 	}
 	return fmt.Sprint(v)
 }
 
-func (p *printer) remember(s Subject) {
-	if p.names == nil {
-		p.names = map[string]string{}
+func (w *words) remember(s Subject) {
+	if w.names == nil {
+		w.names = map[string]string{}
 	}
 	if id, ok := s.Stream.Unit(); ok {
-		p.names[string(id[:])] = s.Name
+		w.names[string(id[:])] = s.Name
 	}
 }
 
 // id is the name of a unit of the run, or the end of an id: that of a process, for one, whose whole id stands where it
 // started.
-func (p *printer) id(b []byte) string {
-	if name, ok := p.names[string(b)]; ok {
+func (w *words) id(b []byte) string {
+	if name, ok := w.names[string(b)]; ok {
 		return name
 	}
 	var id ulid.ULID
