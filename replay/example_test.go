@@ -1,12 +1,14 @@
 package replay_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
@@ -93,6 +95,60 @@ func ExampleHistory_Steps() {
 	//    dispatching → running
 	// 1m2s unit 1 harbour/readings UnitSucceeded
 	//    running → succeeded
+}
+
+// The same death as a page, to be opened in a browser or sent to somebody: one file that needs nothing else.
+func ExampleHTML() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "towline-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	run, err := crashed(ctx, filepath.Join(dir, "towline.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := sqlite.Open(ctx, filepath.Join(dir, "towline.db"), sqlite.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	scratch, err := sqlite.Open(ctx, filepath.Join(dir, "scratch.db"), sqlite.Options{Synchronous: "normal"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var head events.Position
+	err = s.Read(ctx, func(r store.Reader) error {
+		head, _, err = r.Head()
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	past, err := projections.NewPast(ctx, s, scratch, head) // or at an earlier position: the page ends there
+	if err != nil {
+		log.Fatal(err)
+	}
+	history, err := replay.Open(ctx, past, run)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := replay.HTML(ctx, &page, history, replay.HTMLOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	for _, told := range []string{"1 process died", "1 lease lost", "lost its lease: incarnation gone; attempt 1 is tried again", "https://"} {
+		fmt.Println(told+":", strings.Count(page.String(), told))
+	}
+	fmt.Println("events:", strings.Count(page.String(), `<li class="step"`))
+	if err := errors.Join(past.Close(), s.Close(), os.RemoveAll(dir)); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 1 process died: 1
+	// 1 lease lost: 1
+	// lost its lease: incarnation gone; attempt 1 is tried again: 2
+	// https://: 0
+	// events: 29
 }
 
 // crashed makes a store of one run, whose first process dies while the provider works.

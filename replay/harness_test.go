@@ -121,7 +121,7 @@ func (a *actor) finalize(run events.RunID) {
 }
 
 // past is the head of a log, or an earlier position.
-func past(t *testing.T, log projections.Log, p events.Position) *projections.Past {
+func past(t testing.TB, log projections.Log, p events.Position) *projections.Past {
 	t.Helper()
 	if p == 0 {
 		require.NoError(t, log.Read(context.Background(), func(r store.Reader) (err error) {
@@ -137,7 +137,7 @@ func past(t *testing.T, log projections.Log, p events.Position) *projections.Pas
 	return out
 }
 
-func history(t *testing.T, log projections.Log, p events.Position, run events.RunID) *replay.History {
+func history(t testing.TB, log projections.Log, p events.Position, run events.RunID) *replay.History {
 	t.Helper()
 	h, err := replay.Open(context.Background(), past(t, log, p), run)
 	require.NoError(t, err)

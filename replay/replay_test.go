@@ -81,7 +81,7 @@ func play(t *testing.T, path string, kills []int) {
 }
 
 // only opens the store of a world without an engine, as a copy would be opened, and returns its run.
-func only(t *testing.T, path string) (*sqlite.Store, events.RunID) {
+func only(t testing.TB, path string) (*sqlite.Store, events.RunID) {
 	t.Helper()
 	s, err := sqlite.Open(context.Background(), path, sqlite.Options{Inline: true, Synchronous: "normal"})
 	require.NoError(t, err)

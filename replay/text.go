@@ -96,13 +96,18 @@ func (p *printer) head() {
 }
 
 func (p *printer) tail(run projections.SyncRun) {
+	p.line("")
+	p.paragraph(0, p.outcome(run))
+	p.paragraph(0, fmt.Sprintf("as of %d, %s", p.h.Position, p.since(p.h.At)))
+}
+
+// outcome is the end of a run in words, as a text has it.
+func (w *words) outcome(run projections.SyncRun) string {
 	what := fmt.Sprintf("run is %s", run.Status)
 	if !run.CompletedAt.IsZero() {
-		what = fmt.Sprintf("run ended %s: %s", p.since(events.MicrosOf(run.CompletedAt)), run.Status)
+		what = fmt.Sprintf("run ended %s: %s", w.since(events.MicrosOf(run.CompletedAt)), run.Status)
 	}
-	p.line("")
-	p.paragraph(0, fmt.Sprintf("%s, %d of %s succeeded, %d failed, %d cancelled", what, run.Succeeded, amount(run.Total, "unit"), run.Failed, run.Cancelled))
-	p.paragraph(0, fmt.Sprintf("as of %d, %s", p.h.Position, p.since(p.h.At)))
+	return fmt.Sprintf("%s, %d of %s succeeded, %d failed, %d cancelled", what, run.Succeeded, amount(run.Total, "unit"), run.Failed, run.Cancelled)
 }
 
 // hold keeps a renewal back until it is known how many there are in a row.
@@ -205,13 +210,14 @@ func because(links []Link) string {
 func (p *printer) restarts(list []Restart) {
 	for _, r := range list {
 		p.line("")
-		for _, l := range p.restart(r) {
+		for _, l := range p.ended(r) {
 			p.paragraph(0, "---- "+l)
 		}
 	}
 }
 
-func (p *printer) restart(r Restart) []string {
+// ended says what became of a process, and who came next.
+func (w *words) ended(r Restart) []string {
 	next := named(r.To)
 	if r.How == Joined {
 		return []string{next + " of the shared store takes part"}
@@ -219,14 +225,14 @@ func (p *printer) restart(r Restart) []string {
 	end := fmt.Sprintf("process %s died", r.From.Node)
 	switch {
 	case r.How == Died && r.Last.Position > 0:
-		end += fmt.Sprintf(", its last sign of life is %d, %s", r.Last.Position, p.since(r.Last.At))
+		end += fmt.Sprintf(", its last sign of life is %d, %s", r.Last.Position, w.since(r.Last.At))
 	case r.How == Stopped:
-		end = fmt.Sprintf("process %s stopped, %s", r.From.Node, p.since(r.Last.At))
+		end = fmt.Sprintf("process %s stopped, %s", r.From.Node, w.since(r.Last.At))
 		if r.Reason != "" {
 			end += " (" + word(r.Reason) + ")"
 		}
 	}
-	return []string{end, fmt.Sprintf("%s started %s later, %s", next, length(r.Gap()), p.since(r.To.Started.At))}
+	return []string{end, fmt.Sprintf("%s started %s later, %s", next, length(r.Gap()), w.since(r.To.Started.At))}
 }
 
 // named is a process, as its operating system knew it.

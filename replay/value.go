@@ -46,6 +46,20 @@ const status = "status"
 
 // state is how the status of a row has changed; "": it has not.
 func (w *words) state(own []projections.Change) string {
+	switch was, is := w.went(own); {
+	case was == "" && is == "":
+		return ""
+	case was == "":
+		return "new, " + is
+	case is == "":
+		return "gone"
+	default:
+		return was + " → " + is
+	}
+}
+
+// went are the states before and after; "" before: the row is new, "" after: it is gone, twice: it stays in its state.
+func (w *words) went(own []projections.Change) (was, is string) {
 	for _, c := range own {
 		i := slices.IndexFunc(c.Columns, func(x projections.ColumnChange) bool { return x.Name == status })
 		was, is := "open", "open" // a job, which is given a status when it is closed
@@ -57,14 +71,14 @@ func (w *words) state(own []projections.Change) string {
 		}
 		switch {
 		case c.Op == projections.RowNew:
-			return "new, " + is
+			return "", is
 		case c.Op == projections.RowGone:
-			return "gone"
+			return was, ""
 		case i >= 0:
-			return was + " → " + is
+			return was, is
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // change is what else became of a row: columns that have another value, then those that have none any more. What is new in
