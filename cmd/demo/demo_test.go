@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/replay"
+	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/sqlite"
 )
 
 // program is the demo as a process of its own. Its temporary files go to a folder of the test, which it returns.
@@ -102,6 +109,58 @@ func TestEveryCrashRecovers(t *testing.T) {
 		strconv.Itoa(number(t, historyPath(keep), `SELECT count(DISTINCT sha) FROM changes`)))
 	require.Equal(t, 8, number(t, storePath(keep), `SELECT count(*) FROM log WHERE type = 'NodeStarted'`)-len(d.Runs)+1,
 		"seven that died, and the one that came after")
+	requireReplay(t, storePath(keep), len(d.Runs))
+}
+
+// requireReplay tells every run of a store that no process has open, as text and as a page, from its head, and the
+// first one from positions between: the deaths were real ones here, and so are the windows in which a reader stops.
+func requireReplay(t *testing.T, path string, runs int) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	var list []projections.SyncRun
+	var head events.Position
+	require.NoError(t, s.Read(t.Context(), func(r store.Reader) (err error) {
+		if head, _, err = r.Head(); err != nil {
+			return err
+		}
+		list, err = projections.NewView(r).Runs(events.RunID{}, 10)
+		return err
+	}))
+	require.Len(t, list, runs)
+	died := 0
+	for _, run := range list {
+		text, page := replayed(t, s, head, run.Run)
+		require.Contains(t, text, string(run.Status)+fmt.Sprintf(", %d of %d unit", run.Succeeded, run.Total))
+		require.Contains(t, page, run.Run.String())
+		deaths := strings.Count(text, " died, its last sign of life is ")
+		died += deaths
+		require.Equal(t, deaths, strings.Count(page, `<li class="death died"`))
+	}
+	require.GreaterOrEqual(t, died, len(crashes))
+	first := list[len(list)-1].Run
+	for p := range head {
+		if p%30 == 20 { // at the first there is no run yet
+			text, _ := replayed(t, s, p, first)
+			require.Contains(t, text, fmt.Sprintf("as of %d, ", p))
+		}
+	}
+}
+
+func replayed(t *testing.T, s *sqlite.Store, p events.Position, run events.RunID) (string, string) {
+	t.Helper()
+	scratch, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "scratch.db"), sqlite.Options{Synchronous: "normal", Inline: true})
+	require.NoError(t, err)
+	past, err := projections.NewPast(t.Context(), s, scratch, p)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, past.Close()) }()
+	h, err := replay.Open(t.Context(), past, run)
+	require.NoError(t, err)
+	var text, page bytes.Buffer
+	require.NoError(t, replay.Text(t.Context(), &text, h, replay.TextOptions{Width: 400}))
+	require.NoError(t, replay.HTML(t.Context(), &page, h, replay.HTMLOptions{}))
+	return text.String(), page.String()
 }
 
 // What earlier demos left in a folder is replaced, and that is said; the folder explains itself, and holds nothing empty.
