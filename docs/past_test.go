@@ -30,6 +30,11 @@ func TestWhatHappenedToARun(t *testing.T) {
 	require.Empty(t, before.String())
 	require.Contains(t, after.String(), "run: dispatching → succeeded")
 	require.NotContains(t, after.String(), "died")
+	var page, early strings.Builder
+	require.NoError(t, tellFile(t.Context(), filepath.Join(dir, "towline.db"), planned.Run, 0, &page))
+	require.Contains(t, page.String(), "nothing but the plan happened")
+	require.ErrorIs(t, tellFile(t.Context(), filepath.Join(dir, "towline.db"), planned.Run, 1, &early), towline.ErrNotFound)
+	require.Empty(t, early.String())
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	for _, e := range left {
