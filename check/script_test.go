@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ const config = `{"cap.bucket": 8, "cap": {"engine": 64, "bucket.git/heavy": 2}, 
 	"dispatch": {"never_started_after": "24h"}, "relay.max_attempts": 3, "relay.drain_rate": 4, "relay.backoff_base": "5s", "relay.backoff_cap": 300000000,
 	"rate_limit.max_deferrals": 2, "rate_limit.max_wait": "2h", "post_sync.redrive_after": "15m", "api.idempotency_ttl": "7d", "plan.max_units": 1000,
 	"clock.step_bound": "30s"}`
+
+var run1 = events.RunStream(runID(1))
 
 func newScript(t testing.TB) *script {
 	return &script{t: t, now: events.MicrosOf(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))}
@@ -184,6 +187,54 @@ func (s *script) swap(a, b *entry) {
 	i, j := s.index(a), s.index(b)
 	s.entries[i], s.entries[j] = b, a
 	a.group, b.group = b.group, a.group
+}
+
+// node1config replaces the configuration of the first node.
+func (s *script) node1config(c string) {
+	require.True(s.t, json.Valid([]byte(c)))
+	change(find[events.NodeStarted](s, 0), func(n *events.NodeStarted) { n.Config = []byte(c) })
+}
+
+func (s *script) behindInTx(e *entry, id events.StreamID, d events.UnitDispatched) *entry {
+	d.Wakeup = e.wakeupOrOne()
+	return s.behind(e, id, d)
+}
+
+func (e *entry) wakeupOrOne() int {
+	if d, ok := e.event.(events.UnitDispatched); ok {
+		return d.Wakeup
+	}
+	return 1
+}
+
+func (s *script) wakeup(e *entry, n int) *entry {
+	return change(e, func(d *events.UnitDispatched) { d.Wakeup = n })
+}
+
+// shift moves the time of e, of its transaction and of all behind it.
+func (s *script) shift(e *entry, by events.Span) {
+	i := s.index(e)
+	for i > 0 && s.entries[i-1].group == e.group {
+		i--
+	}
+	for _, x := range s.entries[i:] {
+		x.at = x.at.Add(by)
+	}
+}
+
+// move takes e out and puts it before another, in a transaction of its own.
+func (s *script) move(e, to *entry) {
+	s.drop(e)
+	e.at = to.at
+	s.alone(s.insert(s.index(to), e))
+}
+
+func (s *script) lastOfTx(e *entry) *entry {
+	i := s.index(e)
+	for i+1 < len(s.entries) && s.entries[i+1].group == e.group {
+		i++
+	}
+	return s.entries[i]
 }
 
 // start is a NodeStarted in exclusive mode.
