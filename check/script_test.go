@@ -421,6 +421,22 @@ func (s *script) quick(run int, source string) events.Token {
 	return s.claim(run, 1, 1)
 }
 
+// quickToEnd is a run of one unit, from its plan to the outcome of its post_sync.
+func (s *script) quickToEnd(run int) {
+	t := s.quick(run, "a")
+	s.tx(func() {
+		s.succeed(run, 1, 1, t)
+		s.arm(run, events.KindFinalize, 1, s.now, events.ArmSettled)
+	})
+	c := s.take(run, events.KindFinalize, 1, 1, 1)
+	s.end(run, events.RunSucceeded, events.Counts{Total: 1, Succeeded: 1}, true)
+	s.mark(run, events.KindFinalize, 1, c, 1)
+	k := reg(run, events.KindPostSync)
+	c = s.take(run, events.KindPostSync, 1, 1, 1)
+	s.add(k, events.OutboxDispatched{N: 1, Token: c, Order: events.MarkFirst, Transport: "nats", MessageCount: 1})
+	s.add(k, events.OutboxOutcome{N: 1, Target: "report", Outcome: events.Accepted})
+}
+
 func checkLog(log []events.Envelope, o Options) *Checker {
 	c := New(o)
 	for _, e := range log {
