@@ -41,7 +41,7 @@ func (c *Checker) controlEvent(e events.Envelope) {
 func (c *Checker) switched(e events.Envelope, belongs, was, is bool) {
 	switch {
 	case !belongs:
-		c.wrong("I-2", e, "%s does not belong into this stream", e.Event.EventType())
+		c.wrong("I-2", e, "%s is of another control stream (X-3, X-4)", e.Event.EventType())
 	case was == is:
 		c.wrong("I-2", e, "%s, and that is so already (X-3, X-4)", e.Event.EventType())
 	}

@@ -18,7 +18,7 @@ func (c *Checker) outcome(e events.Envelope, r *register, ev events.OutboxOutcom
 	case r.State != Marked || ev.N != r.Closed:
 		c.wrong("I-2", e, "an outcome of wakeup %d, and the register is %s (O-S5a)", ev.N, r.describe())
 	case !r.run.hasTarget(ev.Target):
-		c.wrong("I-2", e, "the run declares no post_sync target %q (K-8)", ev.Target)
+		c.wrong("I-2", e, "an outcome of target %q, which the run does not declare (K-8)", ev.Target)
 	case ev.Outcome != events.Accepted && ev.Outcome != events.Refused && ev.Outcome != events.Unknown:
 		c.wrong("I-2", e, "a publish has three outcomes, and %q is none (O-10)", ev.Outcome)
 	case ev.Outcome == events.Unknown && ev.Cause == events.OutcomeRelayDied && r.markExpires > e.At && !c.gone(r.markNode):

@@ -15,15 +15,16 @@ func (c *Checker) checkPost(e events.Envelope, r *run, generation, target, messa
 		c.wrong("I-2", e, "the post_sync wakeup of the run was not marked before it (HP-1)")
 	case reg.claims == 0:
 		c.wrong("I-2", e, "the post_sync wakeup of the run was never claimed (HP-1)")
+	default:
+		if n, ok := postNumber(r, target, message); !ok || n > reg.topClaimed {
+			c.wrong("I-2", e, "message %q is that of no claimed post_sync wakeup of the run for target %q (K-8)", message, target)
+		}
 	}
 	if want := r.ID.String() + ".1"; generation != want {
 		c.wrong("I-2", e, "its generation is %q, that of the run is %q (K-4)", generation, want)
 	}
 	if !r.hasTarget(target) {
 		c.wrong("I-2", e, "the run declares no post_sync target %q (K-8)", target)
-	}
-	if n, ok := postNumber(r, target, message); !ok || reg != nil && n > reg.topClaimed {
-		c.wrong("I-2", e, "message %q is that of no claimed post_sync wakeup of the run for target %q (K-8)", message, target)
 	}
 }
 

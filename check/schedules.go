@@ -54,12 +54,11 @@ func (c *Checker) occurrenceEvent(e events.Envelope) {
 	first := o.version == 0
 	c.version(e, &o.version)
 	what := e.Event.EventType()
-	if o.ended != 0 {
-		rule := "I-2"
-		if o.ended == what && what == events.TypeOccurrenceTriggered {
-			rule = "I-22"
-		}
-		c.wrong(rule, e, "%s of an occurrence that ended with %s (J-2)", what, o.ended)
+	switch {
+	case o.ended == events.TypeOccurrenceTriggered && what == o.ended:
+		c.wrong("I-22", e, "the occurrence is triggered a second time")
+	case o.ended != 0:
+		c.wrong("I-2", e, "%s of an occurrence that ended with %s (J-2)", what, o.ended)
 	}
 	switch ev := e.Event.(type) {
 	case events.OccurrenceQueued:

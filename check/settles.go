@@ -82,7 +82,7 @@ func (c *Checker) checkLost(e events.Envelope, u *unit, ev events.UnitFailed) {
 func (c *Checker) checkNeverStarted(e events.Envelope, u *unit, ev events.UnitFailed) {
 	const dispatches = 3
 	if stale, known := c.isStale(u, e.At); u.Status != events.UnitIsDispatching || known && !stale {
-		c.wrong("I-2", e, "the unit is given up as never started, and it is %s since %s and not stale (U-14)", u.Status, u.LastDispatchedAt)
+		c.wrong("I-2", e, "the unit is given up as never started, and it is %s since %s and not stale (U-14)", u.Status, when(u.LastDispatchedAt))
 	}
 	after := c.settings(e.Node).NeverStartedAfter
 	switch {

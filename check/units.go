@@ -113,7 +113,7 @@ func (c *Checker) unitEvent(e events.Envelope, id events.UnitID) {
 		return
 	}
 	if u.Status.Terminal() {
-		c.wrong("I-3", e, "%s follows the end of the unit, which is %s", e.Event.EventType(), u.Status)
+		c.afterUnit(e, u.Status)
 		return
 	}
 	if u.run.Status.Terminal() {
@@ -142,6 +142,11 @@ func (c *Checker) unitEvent(e events.Envelope, id events.UnitID) {
 	}
 }
 
+// afterUnit takes what is no late result (I-3).
+func (c *Checker) afterUnit(e events.Envelope, s events.UnitStatus) {
+	c.wrong("I-3", e, "%s follows the end of the unit, which is %s", e.Event.EventType(), s)
+}
+
 // afterRun takes an event of a unit whose run has ended and was shrunk.
 func (c *Checker) afterRun(e events.Envelope, id events.UnitID, u endedUnit) {
 	c.version(e, &u.version)
@@ -149,7 +154,7 @@ func (c *Checker) afterRun(e events.Envelope, id events.UnitID, u endedUnit) {
 		c.checkLate(e, ev, u.attempt, u.status, u.late, true)
 		u.late = append(slices.Clip(u.late), ev.Attempt)
 	} else {
-		c.wrong("I-3", e, "%s follows the end of the unit, which is %s", e.Event.EventType(), u.status)
+		c.afterUnit(e, u.status)
 	}
 	c.ended[id] = u
 }
