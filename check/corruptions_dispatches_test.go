@@ -23,12 +23,12 @@ var dispatchCorruptions = []corruption{
 		return find[events.UnitDispatched](s, 1)
 	}},
 	{"I-2", "U-3: a retry before it is due", retries, func(s *script) *entry {
-		r := find[events.UnitRetryScheduled](s, 0)
-		d := s.behindInTx(r, r.stream, to(1, 2, 2, events.DispatchRetry))
-		return s.wakeup(d, 2)
+		r := find[events.UnitRetryScheduled](s, 3) // for the network, so no cooldown holds it too
+		d := s.behindInTx(r, r.stream, to(1, 5, 5, events.DispatchRetry))
+		return s.wakeup(d, 5)
 	}},
 	{"I-2", "U-4: a reclaim before the unit is stale", stale, func(s *script) *entry {
-		s.shift(find[events.UnitClaimed](s, 0), -5*minute)
+		s.node1config(`{"dispatch.stale": "17m"}`)
 		return findIn[events.UnitDispatched](s, unitStream(1, 1), 1)
 	}},
 	{"I-2", "U-4: a reclaim for an incarnation that lives", stale, func(s *script) *entry {
@@ -160,4 +160,25 @@ var dispatchCorruptions = []corruption{
 		d.stream = unitStream(1, 2)
 		return d
 	}},
+	{"I-10", "a dispatch names the wakeup that its transaction arms behind an open one", fullRun, func(s *script) *entry {
+		return s.wakeup(s.refillWhileClaiming(), 2)
+	}},
+	{"I-10", "a dispatch names an open wakeup that its transaction claims", fullRun, func(s *script) *entry {
+		return s.wakeup(s.refillWhileClaiming(), 1)
+	}},
+	{"I-2", "U-14: given up before it was dispatched", stale, func(s *script) *entry {
+		d := find[events.UnitDispatched](s, 0)
+		return s.alone(s.before(d, d.stream, events.UnitFailed{Category: events.NeverStarted, By: events.ByDispatch}))
+	}},
+}
+
+// refillWhileClaiming moves the second dispatch of the run into a later transaction, which claims the wakeup of the first
+// and arms the next.
+func (s *script) refillWhileClaiming() *entry {
+	d := find[events.UnitDispatched](s, 1)
+	c := findIn[events.OutboxClaimed](s, reg(1, events.KindUnit), 0)
+	s.move(d, c)
+	c.group = d.group
+	s.behind(c, c.stream, events.OutboxArmed{N: 2, AvailableAt: d.at, Cause: events.ArmDispatched})
+	return d
 }

@@ -163,8 +163,74 @@ var leaseCorruptions = []corruption{
 		return change(find[events.ClockStepped](s, 0), func(c *events.ClockStepped) { c.GraceUntil = 0 })
 	}},
 	{"I-2", "CLK-3: a step behind a decision", clock, func(s *script) *entry {
-		step := find[events.ClockStepped](s, 0)
-		s.move(step, find[events.UnitLeaseRenewed](s, 0))
+		step := find[events.ClockStepped](s, 1)
+		step.group = find[events.UnitLeaseRenewed](s, 0).group
 		return step
+	}},
+	{"I-2", "U-5: a lease whose end is too early", fullRun, func(s *script) *entry {
+		return change(find[events.UnitClaimed](s, 0), func(c *events.UnitClaimed) { c.LeaseEndsAt-- })
+	}},
+	{"I-2", "U-5: a claim without a token", fullRun, func(s *script) *entry {
+		return change(find[events.UnitClaimed](s, 0), func(c *events.UnitClaimed) { c.Token = "" })
+	}},
+	{"I-2", "U-5: a claim with the failure of another worker", fullRun, func(s *script) *entry {
+		change(findIn[events.UnitClaimed](s, unitStream(1, 3), 0), func(c *events.UnitClaimed) { c.Worker = "other" })
+		e := findIn[events.UnitSucceeded](s, unitStream(1, 3), 0)
+		e.event = events.UnitFailed{Attempt: 1, Token: e.event.(events.UnitSucceeded).Token, Category: events.Auth, By: events.ByWorker}
+		return e
+	}},
+	{"I-2", "U-5: a claim with the hand-back of another worker", fullRun, func(s *script) *entry {
+		change(findIn[events.UnitClaimed](s, unitStream(1, 3), 0), func(c *events.UnitClaimed) { c.Worker = "other" })
+		e := findIn[events.UnitSucceeded](s, unitStream(1, 3), 0)
+		e.event = events.UnitRetryScheduled{
+			Attempt: 1, Token: e.event.(events.UnitSucceeded).Token, Cause: events.HandedBack, AvailableAt: e.at, HandBacks: 1,
+		}
+		return e
+	}},
+	{"I-2", "U-5: a claim with an expired lease of another unit", fullRun, func(s *script) *entry {
+		return s.behind(find[events.UnitClaimed](s, 1), unitStream(1, 1), events.UnitLeaseExpired{Attempt: 1})
+	}},
+	{"I-2", "U-5: a claim with the lost worker of another unit", fullRun, func(s *script) *entry {
+		c := findIn[events.UnitClaimed](s, unitStream(1, 2), 0)
+		f := s.behind(c, unitStream(1, 9), events.UnitFailed{By: events.ByReconciler})
+		s.behind(c, unitStream(1, 9), events.UnitLateResult{})
+		return f
+	}},
+	{"I-2", "U-5: a claim with a cascade and no settle", fullRun, func(s *script) *entry {
+		c := find[events.UnitClaimed](s, 0)
+		s.behind(c, unitStream(1, 9), events.UnitPlanned{})
+		return s.behind(c, unitStream(1, 9), events.UnitFailed{By: events.ByReference})
+	}},
+	{"I-2", "U-5: a claim with a refill and no settle", fullRun, func(s *script) *entry {
+		c := find[events.UnitClaimed](s, 0)
+		return s.behind(c, unitStream(1, 2), to(1, 1, 1, events.DispatchPlanned))
+	}},
+	{"I-2", "U-11: a lease of a unit that waits expires", lostWorkers, func(s *script) *entry {
+		r := find[events.UnitRetryScheduled](s, 0)
+		return s.behind(r, r.stream, events.UnitLeaseExpired{Attempt: 1, Cause: events.LeaseMissing})
+	}},
+	{"I-2", "U-11: the lease of another attempt expires", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLeaseExpired](s, 0), func(l *events.UnitLeaseExpired) { l.Attempt = 2 })
+	}},
+	{"I-2", "U-17: a lease expires for no reason", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLeaseExpired](s, 0), func(l *events.UnitLeaseExpired) { l.Cause = "x" })
+	}},
+	{"I-2", "U-17: the lease that expires had another end", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLeaseExpired](s, 0), func(l *events.UnitLeaseExpired) { l.LeaseExpiresAt++ })
+	}},
+	{"I-2", "U-17: the lease that expires was another node's", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLeaseExpired](s, 0), func(l *events.UnitLeaseExpired) { l.LeaseNode = nodeID(9) })
+	}},
+	{"I-2", "U-17: the lease that expires was not renewed then", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLeaseExpired](s, 0), func(l *events.UnitLeaseExpired) { l.LastRenewedAt = 1 })
+	}},
+	{"I-2", "U-19: a late result of attempt 0", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitLateResult](s, 0), func(l *events.UnitLateResult) { l.Attempt = 0 })
+	}},
+	{"I-5", "a settle without a token", fullRun, func(s *script) *entry {
+		return change(find[events.UnitSucceeded](s, 0), func(u *events.UnitSucceeded) { u.Token = "" })
+	}},
+	{"I-6", "a lease that outlives its lifetime", fullRun, func(s *script) *entry {
+		return change(find[events.UnitClaimed](s, 0), func(c *events.UnitClaimed) { c.LeaseExpiresAt = c.LeaseEndsAt + 1 })
 	}},
 }

@@ -41,4 +41,13 @@ var nodeCorruptions = []corruption{
 		e.node = events.NodeID{}
 		return e
 	}},
+	{"I-24", "an incarnation starts twice", restart, func(s *script) *entry {
+		r := find[events.NodeRecovered](s, 0)
+		return s.alone(s.behind(r, r.stream, find[events.NodeStarted](s, 1).event))
+	}},
+	{"I-24", "an incarnation is started by another", fullRun, func(s *script) *entry {
+		e := find[events.NodeStarted](s, 0)
+		e.node = nodeID(9)
+		return e
+	}},
 }

@@ -62,4 +62,22 @@ var operatorCorruptions = []corruption{
 		e.actor = "me"
 		return e
 	}},
+	{"I-2", "X-6: a retry of no units", operator, func(s *script) *entry {
+		return change(retryOfRun1(s), func(r *events.RunPlanned) { r.TotalUnits = 0 })
+	}},
+	{"I-2", "X-7: a cancelled unit, and nobody is named", operator, func(s *script) *entry {
+		return change(find[events.UnitCancelled](s, 0), func(u *events.UnitCancelled) { u.Actor = "" })
+	}},
+	{"I-2", "X-7: a publish that nobody resolved", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxResolved](s, 0), func(r *events.OutboxResolved) { r.Actor = "" })
+	}},
+	{"I-2", "X-4: a source is paused in the stream of the engine", operator, func(s *script) *entry {
+		p := find[events.SourcePaused](s, 0)
+		p.stream = events.EngineControlStream()
+		return p
+	}},
+	{"I-2", "X-4: a pause of a source that is paused", operator, func(s *script) *entry {
+		p := find[events.SourcePaused](s, 0)
+		return s.alone(s.behind(p, p.stream, p.event))
+	}},
 }

@@ -79,7 +79,11 @@ var planCorruptions = []corruption{
 	}},
 	{"I-2", "R-10: one job for two runs", outboxTrouble, func(s *script) *entry {
 		r := find[events.RunPlanned](s, 0)
-		return s.behind(s.lastOfTx(r), events.RunStream(runID(8)), events.RunPlanned{Job: jobID(1), TotalUnits: 1})
+		again := s.behind(s.lastOfTx(r), events.RunStream(runID(8)), events.RunPlanned{Job: jobID(1), TotalUnits: 1})
+		u := s.work("a", "commits")
+		u.Run, u.Ordinal = runID(8), 1
+		s.behind(s.behind(again, unitStream(8, 1), u), reg(8, events.KindDispatch), events.OutboxArmed{N: 1, AvailableAt: r.at})
+		return again
 	}},
 	{"I-2", "J-1: a job is closed twice", fullRun, func(s *script) *entry {
 		e := find[events.JobClosed](s, 0)
@@ -102,6 +106,90 @@ var planCorruptions = []corruption{
 	}},
 	{"I-23", "a key opens two jobs", around, func(s *script) *entry {
 		return change(findIn[events.JobOpened](s, events.JobStream(jobID(2)), 0), func(j *events.JobOpened) { j.IdempotencyKey = "key" })
+	}},
+	{"I-2", "R-1: the plan arms its wakeup in a later transaction", lostWorkers, func(s *script) *entry {
+		a := find[events.OutboxArmed](s, 0)
+		s.move(a, find[events.OutboxClaimed](s, 0))
+		return a
+	}},
+	{"I-2", "R-1: the wakeup before the last unit", fullRun, func(s *script) *entry {
+		a := find[events.OutboxArmed](s, 0)
+		s.swap(find[events.UnitPlanned](s, 2), a)
+		return a
+	}},
+	{"I-2", "R-1: a wakeup of a plan without units", operator, func(s *script) *entry {
+		end := findIn[events.RunFinalized](s, events.RunStream(runID(3)), 0)
+		return s.before(end, reg(3, events.KindDispatch), events.OutboxArmed{N: 1, AvailableAt: end.at})
+	}},
+	{"I-2", "R-1: a run is planned twice", fullRun, func(s *script) *entry {
+		return s.alone(s.before(find[events.UnitClaimed](s, 0), run1, find[events.RunPlanned](s, 0).event))
+	}},
+	{"I-2", "R-1: less than no units", operator, func(s *script) *entry {
+		return change(findIn[events.RunPlanned](s, events.RunStream(runID(3)), 0), func(r *events.RunPlanned) { r.TotalUnits = -1 })
+	}},
+	{"I-2", "R-10: a run whose job was opened before", fullRun, func(s *script) *entry {
+		s.alone(find[events.JobOpened](s, 0))
+		return find[events.RunPlanned](s, 0)
+	}},
+	{"I-2", "U-1: a unit is planned twice", fullRun, func(s *script) *entry {
+		return s.alone(s.before(find[events.UnitDispatched](s, 0), unitStream(1, 1), find[events.UnitPlanned](s, 0).event))
+	}},
+	{"I-2", "U-1: a unit of a run that was never planned", fullRun, func(s *script) *entry {
+		return change(find[events.UnitPlanned](s, 1), func(u *events.UnitPlanned) { u.Run = runID(9) })
+	}},
+	{"I-2", "U-1: a unit joins a run that has ended", fullRun, func(s *script) *entry {
+		return s.alone(s.behind(find[events.PostSyncStarted](s, 0), unitStream(1, 9), find[events.UnitPlanned](s, 0).event))
+	}},
+	{"I-2", "J-1: a job is opened twice", fullRun, func(s *script) *entry {
+		j := find[events.JobOpened](s, 0)
+		return s.behind(j, j.stream, j.event)
+	}},
+	{"I-2", "J-1: a job is linked twice", fullRun, func(s *script) *entry {
+		l := find[events.JobLinked](s, 0)
+		return s.behind(l, l.stream, l.event)
+	}},
+	{"I-2", "J-1: a job is linked that was never opened", fullRun, func(s *script) *entry {
+		l := find[events.JobLinked](s, 0)
+		l.stream = events.JobStream(jobID(9))
+		return l
+	}},
+	{"I-2", "J-1: a job is linked to another run", fullRun, func(s *script) *entry {
+		return change(find[events.JobLinked](s, 0), func(l *events.JobLinked) { l.Run = runID(9) })
+	}},
+	{"I-2", "J-1: a job is linked in a later transaction", fullRun, func(s *script) *entry {
+		return s.alone(find[events.JobLinked](s, 0))
+	}},
+	{"I-2", "R-1a: a job is linked before the end of its empty run", operator, func(s *script) *entry {
+		l := findIn[events.JobLinked](s, events.JobStream(jobID(3)), 0)
+		s.swap(findIn[events.RunFinalized](s, events.RunStream(runID(3)), 0), l)
+		return l
+	}},
+	{"I-2", "R-1a: a job is closed that was never linked", fullRun, func(s *script) *entry {
+		s.drop(find[events.JobLinked](s, 0))
+		return find[events.JobClosed](s, 0)
+	}},
+	{"I-2", "J-2: an occurrence that was skipped is rejected", around, func(s *script) *entry {
+		e := find[events.OccurrenceSkipped](s, 0)
+		return s.alone(s.behind(e, e.stream, events.OccurrenceRejected{}))
+	}},
+	{"I-2", "J-2: an occurrence is queued twice", around, func(s *script) *entry {
+		e := find[events.OccurrenceQueued](s, 0)
+		return s.alone(s.behind(e, e.stream, e.event))
+	}},
+	{"I-2", "DUR-5: a schedule mints in a restored hold", around, func(s *script) *entry {
+		job := findIn[events.JobOpened](s, events.JobStream(jobID(2)), 0)
+		s.alone(s.before(job, events.NodeStream(job.node), events.StoreRestored{Epoch: 2}))
+		return find[events.OccurrenceTriggered](s, 0)
+	}},
+	{"I-22", "an occurrence is triggered twice in one transaction", around, func(s *script) *entry {
+		e := find[events.OccurrenceTriggered](s, 0)
+		return s.behind(e, e.stream, e.event)
+	}},
+	{"I-22", "an occurrence names another job", around, func(s *script) *entry {
+		return change(find[events.OccurrenceTriggered](s, 0), func(o *events.OccurrenceTriggered) { o.Job = jobID(1) })
+	}},
+	{"I-22", "an occurrence names a run that was planned before", around, func(s *script) *entry {
+		return change(find[events.OccurrenceTriggered](s, 0), func(o *events.OccurrenceTriggered) { o.Job, o.Run = jobID(1), runID(1) })
 	}},
 }
 

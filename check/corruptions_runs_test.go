@@ -44,7 +44,7 @@ var runCorruptions = []corruption{
 		return change(find[events.PostSyncStarted](s, 0), func(p *events.PostSyncStarted) { p.Generation += "2" })
 	}},
 	{"I-2", "K-8: a target that was not declared", fullRun, func(s *script) *entry {
-		return change(find[events.PostSyncStarted](s, 0), func(p *events.PostSyncStarted) { p.Target = "x" })
+		return change(find[events.PostSyncStarted](s, 0), func(p *events.PostSyncStarted) { p.Target, p.MessageID = "x", postID(1, 1, "x") })
 	}},
 	{"I-2", "K-8: a message that was never sent", fullRun, func(s *script) *entry {
 		return change(find[events.PostSyncStarted](s, 0), func(p *events.PostSyncStarted) { p.MessageID = postID(1, 2, "report") })
@@ -129,6 +129,85 @@ var runCorruptions = []corruption{
 	{"I-9", "the cascade that ends the last units arms nothing", lostWorkers, func(s *script) *entry {
 		s.drop(findIn[events.OutboxArmed](s, reg(2, events.KindFinalize), 0))
 		return findIn[events.UnitFailed](s, unitStream(2, 3), 0)
+	}},
+	{"I-2", "R-2: the run starts twice", fullRun, func(s *script) *entry {
+		e := find[events.RunDispatchStarted](s, 0)
+		return s.behind(e, e.stream, e.event)
+	}},
+	{"I-2", "R-6: a reason that the units do not make", operator, func(s *script) *entry {
+		return change(findIn[events.RunFinalized](s, events.RunStream(runID(4)), 0), func(f *events.RunFinalized) { f.Reason = "" })
+	}},
+	{"I-2", "a run that was never planned", fullRun, func(s *script) *entry {
+		e := find[events.RunDispatchStarted](s, 0)
+		e.stream = events.RunStream(runID(9))
+		return e
+	}},
+	{"I-7", "the end of a run that lacks a unit of its plan", fullRun, func(s *script) *entry {
+		change(find[events.RunPlanned](s, 0), func(r *events.RunPlanned) { r.TotalUnits = 4 })
+		return find[events.RunFinalized](s, 0)
+	}},
+	{"I-7", "a cancelled run with an open unit", operator, func(s *script) *entry {
+		s.drop(findIn[events.UnitCancelled](s, unitStream(2, 3), 0))
+		return findIn[events.RunCancelled](s, events.RunStream(runID(2)), 0)
+	}},
+	{"I-8", "a cancelled run says that it owes a post_sync", operator, func(s *script) *entry {
+		return change(findIn[events.RunCancelled](s, events.RunStream(runID(2)), 0), func(r *events.RunCancelled) { r.PostSyncOwed = true })
+	}},
+	{"I-8", "the job is closed with other counts", fullRun, func(s *script) *entry {
+		return change(find[events.JobClosed](s, 0), func(j *events.JobClosed) { j.Failed = 1 })
+	}},
+	{"I-8", "the job is closed before the run ends", fullRun, func(s *script) *entry {
+		j := find[events.JobClosed](s, 0)
+		s.swap(find[events.RunFinalized](s, 0), j)
+		return j
+	}},
+	{"I-8", "post_sync is owed, and its policy has no target", fullRun, func(s *script) *entry {
+		change(find[events.RunPlanned](s, 0), func(r *events.RunPlanned) { r.Policy.Targets = nil })
+		return find[events.RunFinalized](s, 0)
+	}},
+	{"I-2", "HP-2: an effect fails behind its end", fullRun, func(s *script) *entry {
+		e := find[events.PostSyncCompleted](s, 0)
+		c := e.event.(events.PostSyncCompleted)
+		return s.alone(s.behind(e, e.stream, events.PostSyncFailed{Generation: c.Generation, Target: c.Target, MessageID: c.MessageID}))
+	}},
+	{"I-2", "HP-2: an effect fails without a start", fullRun, func(s *script) *entry {
+		s.drop(find[events.PostSyncStarted](s, 0))
+		e := find[events.PostSyncCompleted](s, 0)
+		c := e.event.(events.PostSyncCompleted)
+		e.event = events.PostSyncFailed{Generation: c.Generation, Target: c.Target, MessageID: c.MessageID}
+		return e
+	}},
+	{"I-2", "K-4: an effect completes under another generation", fullRun, func(s *script) *entry {
+		return change(find[events.PostSyncCompleted](s, 0), func(p *events.PostSyncCompleted) { p.Generation += "2" })
+	}},
+	{"I-2", "K-4: an effect fails under another generation", exactlyOnce, func(s *script) *entry {
+		return change(find[events.PostSyncFailed](s, 0), func(p *events.PostSyncFailed) { p.Generation += "2" })
+	}},
+	{"I-2", "K-8: a message of another kind", fullRun, func(s *script) *entry {
+		return change(find[events.PostSyncStarted](s, 0), func(p *events.PostSyncStarted) { p.MessageID = "1.report" })
+	}},
+	{"I-2", "HP-5: an effect of another wakeup is given up", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxOutcome](s, 4), func(o *events.OutboxOutcome) { o.N = 2 })
+	}},
+	{"I-2", "HP-5: an effect is given up before its publish has an outcome", postSyncs, func(s *script) *entry {
+		o := find[events.OutboxOutcome](s, 4)
+		s.swap(find[events.OutboxOutcome](s, 3), o)
+		o.at = s.entries[s.index(o)-1].at
+		return o
+	}},
+	{"I-2", "HP-5: an effect is given up that has ended", postSyncs, func(s *script) *entry {
+		o := find[events.OutboxOutcome](s, 4)
+		p := find[events.PostSyncStarted](s, 1)
+		c := p.event.(events.PostSyncStarted)
+		s.alone(s.behind(p, p.stream, events.PostSyncCompleted{Generation: c.Generation, Target: c.Target, MessageID: c.MessageID}))
+		return o
+	}},
+	{"I-13", "HP-5: an effect is given up whose publish has no outcome", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxOutcome](s, 4), func(o *events.OutboxOutcome) { o.Target = "x" })
+	}},
+	{"I-13", "HP-5: an effect is given up that is resolved", postSyncs, func(s *script) *entry {
+		r := find[events.OutboxResolved](s, 1)
+		return s.alone(s.behind(r, r.stream, find[events.OutboxOutcome](s, 4).event))
 	}},
 }
 

@@ -14,7 +14,9 @@ var settleCorruptions = []corruption{
 		return change(find[events.UnitSucceeded](s, 0), func(u *events.UnitSucceeded) { u.Watermarks[0].At-- })
 	}},
 	{"I-2", "WM-5: a watermark of another dataset", fullRun, func(s *script) *entry {
-		return change(find[events.UnitSucceeded](s, 0), func(u *events.UnitSucceeded) { u.Watermarks[0].Dataset = "x" })
+		return change(find[events.UnitSucceeded](s, 0), func(u *events.UnitSucceeded) {
+			u.Watermarks = append(u.Watermarks, mark("a", "x", u.Watermarks[0].At))
+		})
 	}},
 	{"I-2", "U-8: a worker that fails its unit as lost", lostWorkers, func(s *script) *entry {
 		return change(findIn[events.UnitFailed](s, unitStream(2, 3), 0), func(f *events.UnitFailed) { f.Category = events.WorkerLost })
@@ -61,8 +63,8 @@ var settleCorruptions = []corruption{
 		return change(find[events.UnitRetryScheduled](s, 1), func(r *events.UnitRetryScheduled) { r.HandBacks = 0 })
 	}},
 	{"I-2", "section 6.1: a retry that was due before", retries, func(s *script) *entry {
-		r := find[events.UnitRetryScheduled](s, 1)
-		return change(r, func(u *events.UnitRetryScheduled) { u.AvailableAt = r.at - 1 })
+		r := find[events.UnitRetryScheduled](s, 0)
+		return change(r, func(u *events.UnitRetryScheduled) { u.AvailableAt, u.CooldownUntil = r.at-1, r.at-1 })
 	}},
 	{"I-2", "U-10: a retry that is not counted on", retries, func(s *script) *entry {
 		return change(find[events.UnitRetryScheduled](s, 4), func(r *events.UnitRetryScheduled) { r.CategoryRetries = 1 })
@@ -142,4 +144,106 @@ var settleCorruptions = []corruption{
 	{"I-30", "a retry at no time", retries, func(s *script) *entry {
 		return change(find[events.UnitRetryScheduled](s, 0), func(r *events.UnitRetryScheduled) { r.AvailableAt = 0 })
 	}},
+	{"I-2", "U-11: a unit that was not claimed is tried again", lostWorkers, func(s *script) *entry {
+		c := find[events.UnitClaimed](s, 0)
+		return s.alone(s.before(c, c.stream, events.UnitRetryScheduled{Cause: events.ExpiredLease, AvailableAt: c.at.Add(minute), ExpiredLeaseRetries: 1}))
+	}},
+	{"I-2", "U-11: a lost worker ends another attempt", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitRetryScheduled](s, 0), func(r *events.UnitRetryScheduled) { r.Attempt = 2 })
+	}},
+	{"I-2", "U-11: a lost worker ends its attempt itself", lostWorkers, func(s *script) *entry {
+		return change(find[events.UnitRetryScheduled](s, 0), func(r *events.UnitRetryScheduled) { r.Token = "x" })
+	}},
+	{"I-2", "U-12: a lost worker ends a unit that waits", lostWorkers, func(s *script) *entry {
+		c := findIn[events.UnitClaimed](s, unitStream(1, 2), 0)
+		return s.alone(s.before(c, c.stream, events.UnitFailed{Category: events.WorkerLost, By: events.ByReconciler}))
+	}},
+	{"I-2", "U-12: a lost worker fails another attempt", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(1, 2), 0), func(f *events.UnitFailed) { f.Attempt = 2 })
+	}},
+	{"I-2", "U-12: a lost worker fails its unit itself", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(1, 2), 0), func(f *events.UnitFailed) { f.Token = "x" })
+	}},
+	{"I-2", "section 6.1: nobody ends a unit", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(2, 1), 0), func(f *events.UnitFailed) { f.By, f.Token = "x", "" })
+	}},
+	{"I-2", "U-8: a worker that fails its unit as lost for good", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(2, 3), 0), func(f *events.UnitFailed) { f.Category = events.WorkerLostExhausted })
+	}},
+	{"I-2", "U-8: a worker that fails its unit for its reference", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(2, 3), 0), func(f *events.UnitFailed) { f.Category = events.ReferenceFailed })
+	}},
+	{"I-2", "U-8: a worker that fails its unit as never started", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(2, 3), 0), func(f *events.UnitFailed) { f.Category = events.NeverStarted })
+	}},
+	{"I-2", "U-13: a unit fails for its reference under another category", lostWorkers, func(s *script) *entry {
+		return change(findIn[events.UnitFailed](s, unitStream(2, 2), 0), func(f *events.UnitFailed) { f.Category = events.Auth })
+	}},
+	{"I-2", "U-13: a unit that was dispatched fails for a reference", lostWorkers, func(s *script) *entry {
+		f := findIn[events.UnitFailed](s, unitStream(2, 2), 0)
+		s.alone(s.before(findIn[events.UnitClaimed](s, unitStream(2, 1), 0), f.stream, to(1, 1, 1, events.DispatchPlanned)))
+		return f
+	}},
+	{"I-2", "U-13: a reference fails for a reference", lostWorkers, func(s *script) *entry {
+		change(findIn[events.UnitPlanned](s, unitStream(2, 2), 0), func(u *events.UnitPlanned) { u.Tier = events.TierReference })
+		return findIn[events.UnitFailed](s, unitStream(2, 2), 0)
+	}},
+	{"I-2", "U-15: a unit that was dispatched is cancelled for a reference", operator, func(s *script) *entry {
+		u := findIn[events.UnitCancelled](s, unitStream(2, 2), 0)
+		s.alone(s.before(findIn[events.UnitCancelled](s, unitStream(2, 1), 0), u.stream, to(1, 1, 1, events.DispatchPlanned)))
+		return u
+	}},
+	{"I-2", "U-15: a reference is cancelled for a reference", operator, func(s *script) *entry {
+		change(findIn[events.UnitPlanned](s, unitStream(2, 2), 0), func(u *events.UnitPlanned) { u.Tier = events.TierReference })
+		return findIn[events.UnitCancelled](s, unitStream(2, 2), 0)
+	}},
+	{"I-2", "U-16: the tenth hand-back in a row", retries, func(s *script) *entry {
+		r := find[events.UnitRetryScheduled](s, 1)
+		for n := 2; n <= 9; n++ {
+			r = s.handBackAgain(r, n)
+		}
+		return s.handBackAgain(r, 10)
+	}},
+	{"I-2", "WM-5: a watermark of another source", fullRun, func(s *script) *entry {
+		return change(find[events.UnitSucceeded](s, 0), func(u *events.UnitSucceeded) {
+			u.Watermarks = append(u.Watermarks, mark("z", u.Watermarks[0].Dataset, u.Watermarks[0].At))
+		})
+	}},
+	{"I-18", "a watermark beyond now", fullRun, func(s *script) *entry {
+		change(find[events.UnitPlanned](s, 0), func(u *events.UnitPlanned) {
+			u.Window = events.NewWindow(u.Window.From, u.Window.To.Add(24*hour.Std()))
+		})
+		u := find[events.UnitSucceeded](s, 0)
+		return change(u, func(ev *events.UnitSucceeded) { ev.Watermarks[0].At = u.at + 1 })
+	}},
+	{"I-18", "a watermark of a unit of a backfill", fullRun, func(s *script) *entry {
+		change(find[events.UnitPlanned](s, 0), func(u *events.UnitPlanned) { u.Mode = events.Backfill })
+		return find[events.UnitSucceeded](s, 0)
+	}},
+	{"I-18", "a watermark of a run that is a backfill", fullRun, func(s *script) *entry {
+		change(find[events.RunPlanned](s, 0), func(r *events.RunPlanned) { r.Mode = events.Backfill })
+		return find[events.UnitSucceeded](s, 0)
+	}},
+	{"I-19", "a retry for another cause is counted as one for a lost lease", retries, func(s *script) *entry {
+		return change(find[events.UnitRetryScheduled](s, 0), func(r *events.UnitRetryScheduled) { r.ExpiredLeaseRetries = 1 })
+	}},
+	{"I-20", "an episode that a hand-back moves", retries, func(s *script) *entry {
+		return change(find[events.UnitRetryScheduled](s, 1), func(r *events.UnitRetryScheduled) { r.RateLimitFirstAt++ })
+	}},
+}
+
+// handBackAgain claims the unit of a hand-back at once, and hands it back for the nth time in a row.
+func (s *script) handBackAgain(e *entry, n int) *entry {
+	last := s.lastOfTx(e)
+	r := e.event.(events.UnitRetryScheduled)
+	token := s.token()
+	d := to(1, r.Attempt+1, r.Attempt+1, events.DispatchRetry)
+	d.Wakeup = r.Attempt + 1
+	wake := s.alone(s.behind(last, e.stream, d))
+	armed := s.behind(wake, reg(1, events.KindUnit), events.OutboxArmed{N: d.Wakeup, AvailableAt: e.at, Cause: events.ArmDispatched})
+	claim := s.alone(s.behind(armed, e.stream, events.UnitClaimed{
+		Attempt: d.Attempt, Token: token, LeaseExpiresAt: e.at.Add(minute), LeaseEndsAt: e.at.Add(hour),
+	}))
+	r.Attempt, r.Token, r.HandBacks = d.Attempt, token, n
+	return s.alone(s.behind(claim, e.stream, r))
 }

@@ -113,9 +113,8 @@ var wakeupCorruptions = []corruption{
 		return change(find[events.OutboxReleased](s, 1), func(r *events.OutboxReleased) { r.AvailableAt -= events.Micros(second) })
 	}},
 	{"I-2", "O-14: a live claim is said to have expired", outboxTrouble, func(s *script) *entry {
-		r := find[events.OutboxReleased](s, 0)
-		s.shift(r, -90*second)
-		return r
+		change(find[events.OutboxClaimed](s, 0), func(c *events.OutboxClaimed) { c.ClaimExpiresAt = c.ClaimExpiresAt.Add(hour) })
+		return find[events.OutboxReleased](s, 0)
 	}},
 	{"I-2", "N-4: a claim of a living incarnation is said to be dead", outboxTrouble, func(s *script) *entry {
 		r := find[events.OutboxReleased](s, 0)
@@ -201,7 +200,9 @@ var wakeupCorruptions = []corruption{
 	}},
 	{"I-2", "O-18: a redrive of what is not parked", fullRun, func(s *script) *entry {
 		c := findIn[events.OutboxClaimed](s, reg(1, events.KindFinalize), 0)
-		return s.alone(s.behind(c, c.stream, events.OutboxArmed{N: 2, AvailableAt: c.at, Cause: events.ArmRedriven}))
+		e := s.alone(s.behind(c, c.stream, events.OutboxArmed{N: 2, AvailableAt: c.at, Cause: events.ArmRedriven}))
+		e.actor = "me"
+		return e
 	}},
 	{"I-2", "section 7: a message is armed again", around, func(s *script) *entry {
 		m := findIn[events.OutboxDispatched](s, events.MessageStream(messageID(1)), 0)
@@ -311,6 +312,60 @@ var wakeupCorruptions = []corruption{
 	}},
 	{"I-30", "a wakeup at no time", lostWorkers, func(s *script) *entry {
 		return change(findIn[events.OutboxArmed](s, reg(1, events.KindDispatch), 1), func(a *events.OutboxArmed) { a.AvailableAt = 0 })
+	}},
+	{"I-2", "O-S4: a register that was never armed is claimed", fullRun, func(s *script) *entry {
+		u := find[events.UnitClaimed](s, 0)
+		return s.alone(s.before(u, reg(1, events.KindFinalize), events.OutboxClaimed{N: 1, Token: "x", ClaimExpiresAt: u.at.Add(minute), Attempt: 1}))
+	}},
+	{"I-2", "O-13: a release beyond its backoff and its tenth", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 1), func(r *events.OutboxReleased) { r.AvailableAt = r.AvailableAt.Add(1100 * 1000) })
+	}},
+	{"I-2", "O-15: parked by an attempt that was not counted", outboxTrouble, func(s *script) *entry {
+		r := find[events.OutboxReleased](s, 2)
+		change(find[events.OutboxParked](s, 0), func(p *events.OutboxParked) { p.Attempts = 2 })
+		change(r, func(r *events.OutboxReleased) { r.Counted = false })
+		s.node1config(`{"relay.max_attempts": 0}`)
+		return find[events.OutboxParked](s, 0)
+	}},
+	{"I-2", "O-15: parked with another count of attempts", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxParked](s, 0), func(p *events.OutboxParked) { p.Attempts = 2 })
+	}},
+	{"I-2", "O-S7: another number is parked than was released", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxParked](s, 0), func(p *events.OutboxParked) { p.N = 2 })
+	}},
+	{"I-2", "O-S7: parked while it is claimed", outboxTrouble, func(s *script) *entry {
+		c := find[events.OutboxClaimed](s, 0)
+		e := s.alone(s.behind(c, c.stream, events.OutboxParked{N: 1, Cause: events.ParkOperator, Attempts: 1, Text: "now"}))
+		e.actor = "me"
+		return e
+	}},
+	{"I-2", "M-11: a wakeup of a run is parked for its consumer", outboxTrouble, func(s *script) *entry {
+		return change(findIn[events.OutboxParked](s, reg(1, events.KindFinalize), 0), func(p *events.OutboxParked) { p.Cause = events.ParkHandlerFailed })
+	}},
+	{"I-2", "M-16: a wakeup of a run is parked as a crash suspect", outboxTrouble, func(s *script) *entry {
+		return change(findIn[events.OutboxParked](s, reg(1, events.KindFinalize), 0), func(p *events.OutboxParked) { p.Cause = events.ParkCrashSuspect })
+	}},
+	{"I-2", "O-12: an outcome of another wakeup", fullRun, func(s *script) *entry {
+		return change(find[events.OutboxOutcome](s, 0), func(o *events.OutboxOutcome) { o.N = 2 })
+	}},
+	{"I-2", "O-S10: another wakeup is resolved", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxResolved](s, 0), func(r *events.OutboxResolved) { r.N = 2 })
+	}},
+	{"I-2", "O-17: a publish of which nothing is known is resolved", postSyncs, func(s *script) *entry {
+		return change(find[events.OutboxResolved](s, 0), func(r *events.OutboxResolved) { r.Target = "x" })
+	}},
+	{"I-11", "a number that is not claimed is released", outboxTrouble, func(s *script) *entry {
+		r := find[events.OutboxReleased](s, 0)
+		return s.alone(s.behind(r, r.stream, r.event))
+	}},
+	{"I-11", "another number is released than is claimed", outboxTrouble, func(s *script) *entry {
+		return change(find[events.OutboxReleased](s, 0), func(r *events.OutboxReleased) { r.N = 2 })
+	}},
+	{"I-11", "a number is neither closed nor open where the log ends", lostWorkers, func(s *script) *entry {
+		change(findIn[events.OutboxArmed](s, reg(1, events.KindDispatch), 1), func(a *events.OutboxArmed) { a.N = 3 })
+		c := change(findIn[events.OutboxClaimed](s, reg(1, events.KindDispatch), 1), func(c *events.OutboxClaimed) { c.N = 3 })
+		s.entries = s.entries[:s.index(c)+1]
+		return c
 	}},
 }
 

@@ -106,8 +106,10 @@ var effectCorruptions = []corruption{
 	{"I-2", "section 7: it is armed by something else", exactlyOnce, func(s *script) *entry {
 		return change(findIn[events.OutboxArmed](s, reg(1, events.KindPostSync), 1), func(a *events.OutboxArmed) { a.Cause = events.ArmSettled })
 	}},
-	{"I-2", "O-18: a redrive of what is sent again anyway", exactlyOnce, func(s *script) *entry {
-		return change(findIn[events.OutboxArmed](s, reg(1, events.KindPostSync), 1), func(a *events.OutboxArmed) { a.Cause = events.ArmRedriven })
+	{"I-2", "O-18: a redrive of effects of which none has failed", exactlyOnce, func(s *script) *entry {
+		e := findIn[events.OutboxArmed](s, reg(2, events.KindPostSync), 1)
+		e.actor = "me"
+		return change(e, func(a *events.OutboxArmed) { a.Cause = events.ArmRedriven })
 	}},
 	{"I-2", "O-8: it is dropped, and something is owed", exactlyOnce, func(s *script) *entry {
 		s.drop(findIn[events.PostSyncCompleted](s, run1, 1))

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,22 +12,9 @@ import (
 // Section 23: no invariant is listed that no planted corruption has shown to be checked.
 func TestEveryInvariantHasAPlantedCorruption(t *testing.T) {
 	planted := map[string]string{}
-	for _, c := range slices.Concat(corruptions, holdCorruptions, messageCorruptions) {
-		planted[c.rule] = ByLog
-	}
-	for _, c := range rawCorruptions {
-		planted[c.rule] = ByLog
-	}
-	for _, c := range brokerCorruptions {
-		planted[c.rule] = ByBroker
-	}
-	for _, c := range providerCorruptions {
-		planted["I-29"] = ByProviders
-		require.NotEmpty(t, c.name)
-	}
-	for _, c := range standstills {
-		planted["I-27"] = ByStandstill
-		require.NotEmpty(t, c.name)
+	for _, f := range everyFault(t) {
+		require.NotEmpty(t, f.name)
+		planted[f.rule] = f.by
 	}
 	seen := map[string]bool{}
 	for _, i := range Invariants {

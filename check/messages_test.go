@@ -137,6 +137,23 @@ var messageCorruptions = []corruption{
 	{"I-2", "O-7: a claim of a run without a time", fullRun, func(s *script) *entry {
 		return change(find[events.OutboxClaimed](s, 0), func(c *events.OutboxClaimed) { c.ClaimExpiresAt = 0 })
 	}},
+	{"I-2", "M-16: a message died with its process, and nobody says so", appMessages, func(s *script) *entry {
+		return change(findIn[events.OutboxArmed](s, events.MessageStream(messageID(2)), 1), func(a *events.OutboxArmed) { a.Died = false })
+	}},
+	{"I-2", "M-16: a crash suspect that no process has died with", appMessages, func(s *script) *entry {
+		change(find[events.NodeStarted](s, 1), func(n *events.NodeStarted) { n.Config = []byte(`{"handler.max_deliveries": 1}`) })
+		return change(findIn[events.OutboxParked](s, events.MessageStream(messageID(6)), 0), func(p *events.OutboxParked) { p.Cause = events.ParkCrashSuspect })
+	}},
+	{"I-2", "M-11: a consumer gives up what it has handled", appMessages, func(s *script) *entry {
+		h := find[events.MessageHandled](s, 0)
+		again := find[events.OutboxDispatched](s, 1)
+		require.Less(s.t, s.index(h), s.index(again))
+		return s.alone(s.behind(again, events.MessageStream(messageID(1)), events.OutboxParked{N: 1, Cause: events.ParkHandlerFailed}))
+	}},
+	{"I-2", "M-11: a consumer gives up another delivery", appMessages, func(s *script) *entry {
+		m := findIn[events.OutboxDispatched](s, events.MessageStream(messageID(2)), 0)
+		return s.alone(s.behind(m, m.stream, events.OutboxParked{N: 2, Cause: events.ParkHandlerFailed}))
+	}},
 }
 
 // I-26, J-3: the fold of the messages, for a comparison with the views.

@@ -9,11 +9,20 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// rawCorruptions change the places of events, which render would put in order again.
-var rawCorruptions = []struct {
+// placeCorruption changes the places of events, which render would put in order again.
+type placeCorruption struct {
 	rule, name string
 	plant      func([]events.Envelope) ([]events.Envelope, events.Position)
-}{
+}
+
+func (c placeCorruption) inject(t testing.TB) ([]events.Envelope, events.Position) {
+	t.Helper()
+	s := newScript(t)
+	fullRun(s)
+	return c.plant(s.render())
+}
+
+var placeCorruptions = []placeCorruption{
 	{"I-1", "an event is missing", func(l []events.Envelope) ([]events.Envelope, events.Position) {
 		return slices.Delete(l, 9, 10), 10
 	}},
@@ -22,6 +31,10 @@ var rawCorruptions = []struct {
 	}},
 	{"I-1", "an event comes twice", func(l []events.Envelope) ([]events.Envelope, events.Position) {
 		return slices.Insert(l, 10, l[9]), l[9].Position
+	}},
+	{"I-1", "a position comes twice", func(l []events.Envelope) ([]events.Envelope, events.Position) {
+		l[9].Position, l[9].Tx = l[8].Position, l[8].Position
+		return l, l[9].Position
 	}},
 	{"I-1", "two events change places", func(l []events.Envelope) ([]events.Envelope, events.Position) {
 		l[8], l[9] = l[9], l[8]
@@ -70,14 +83,11 @@ var rawCorruptions = []struct {
 
 // I-1: the places of the events themselves.
 func TestPlantedPlacesAreNamed(t *testing.T) {
-	for _, c := range rawCorruptions {
+	for _, c := range placeCorruptions {
 		t.Run(c.rule+" "+c.name, func(t *testing.T) {
-			s := newScript(t)
-			fullRun(s)
-			log, want := c.plant(s.render())
+			log, at := c.inject(t)
 			got := checkLog(log, Options{}).Violations()
-			require.True(t, slices.ContainsFunc(got, func(v Violation) bool { return v.Rule == c.rule && v.Position == want }),
-				"want %s at %d, got:\n%s", c.rule, want, lines(got))
+			requireNamed(t, fault{c.rule, c.name, ByLog, at, got})
 			require.True(t, slices.IsSortedFunc(got, func(a, b Violation) int { return int(a.Position - b.Position) }))
 		})
 	}

@@ -8,12 +8,25 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
-// standstills are runs that go nowhere: everything that was owed is closed, or due and left.
-var standstills = []struct {
+// standstill is a run that goes nowhere: everything that was owed is closed, or due and left.
+type standstill struct {
 	name string
 	play func(*script)
 	wait events.Span
-}{
+}
+
+func (c standstill) inject(t testing.TB) fault {
+	t.Helper()
+	s := newScript(t)
+	s.start(1)
+	c.play(s)
+	checker := checkLog(s.render(), Options{})
+	require.Empty(t, checker.Violations())
+	head, now := checker.Head()
+	return fault{"I-27", c.name, ByStandstill, head, checker.Standstills(now.Add(c.wait))}
+}
+
+var standstills = []standstill{
 	{"planned, and its wakeup is gone", func(s *script) { s.plan(1, policy(), s.work("a", "x")); s.relay(1, events.KindDispatch, 1, 1) }, 0},
 	{"planned, and its wakeup is due for ever", func(s *script) { s.plan(1, policy(), s.work("a", "x")) }, 0},
 	{"dispatched and stale", func(s *script) { s.quick(1, "a"); s.entries = s.entries[:len(s.entries)-1] }, 15*minute - second},
@@ -34,10 +47,10 @@ func TestStandstillsAreNamed(t *testing.T) {
 			if c.wait > 0 {
 				require.Empty(t, checker.Standstills(now.Add(c.wait-1)))
 			}
-			got := checker.Standstills(now.Add(c.wait))
-			require.Len(t, got, 1)
-			require.Equal(t, "I-27", got[0].Rule)
-			require.Equal(t, run1, got[0].Stream)
+			f := c.inject(t)
+			requireNamed(t, f)
+			require.Len(t, f.found, 1)
+			require.Equal(t, run1, f.found[0].Stream)
 
 			for _, hold := range []func(){
 				func() { s.add(events.EngineControlStream(), events.EnginePaused{Actor: "me"}) },
