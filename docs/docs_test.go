@@ -33,6 +33,7 @@ var printed = map[string]func(testing.TB) string{
 	"log lines":        logTable,
 	"notice":           noticeBlock,
 	"views":            viewTable,
+	"invariants":       invariantTable,
 }
 
 var begin = regexp.MustCompile(`(?m)^<!-- begin `)
