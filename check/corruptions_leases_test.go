@@ -170,8 +170,8 @@ var leaseCorruptions = []corruption{
 	{"I-2", "U-5: a lease whose end is too early", fullRun, func(s *script) *entry {
 		return change(find[events.UnitClaimed](s, 0), func(c *events.UnitClaimed) { c.LeaseEndsAt-- })
 	}},
-	{"I-2", "U-5: a claim without a token", fullRun, func(s *script) *entry {
-		return change(find[events.UnitClaimed](s, 0), func(c *events.UnitClaimed) { c.Token = "" })
+	{"I-2", "U-5: a claim without a token", retries, func(s *script) *entry {
+		return change(find[events.UnitClaimed](s, 1), func(c *events.UnitClaimed) { c.Token = "" })
 	}},
 	{"I-2", "U-5: a claim with the failure of another worker", fullRun, func(s *script) *entry {
 		change(findIn[events.UnitClaimed](s, unitStream(1, 3), 0), func(c *events.UnitClaimed) { c.Worker = "other" })
@@ -227,7 +227,8 @@ var leaseCorruptions = []corruption{
 	{"I-2", "U-19: a late result of attempt 0", lostWorkers, func(s *script) *entry {
 		return change(find[events.UnitLateResult](s, 0), func(l *events.UnitLateResult) { l.Attempt = 0 })
 	}},
-	{"I-5", "a settle without a token", fullRun, func(s *script) *entry {
+	{"I-5", "a settle without a token, as its claim", fullRun, func(s *script) *entry {
+		change(find[events.UnitClaimed](s, 0), func(c *events.UnitClaimed) { c.Token = "" })
 		return change(find[events.UnitSucceeded](s, 0), func(u *events.UnitSucceeded) { u.Token = "" })
 	}},
 	{"I-6", "a lease that outlives its lifetime", fullRun, func(s *script) *entry {

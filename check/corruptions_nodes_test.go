@@ -50,4 +50,35 @@ var nodeCorruptions = []corruption{
 		e.node = nodeID(9)
 		return e
 	}},
+	{"I-2", "an event of a node in the stream of a unit", fullRun, func(s *script) *entry {
+		c := find[events.UnitClaimed](s, 0)
+		return s.alone(s.behind(c, c.stream, events.NodeRecovered{}))
+	}},
+	{"I-2", "an event of a node in the stream of a unit whose run has ended", fullRun, func(s *script) *entry {
+		l := find[events.UnitLateResult](s, 0)
+		return s.alone(s.before(l, l.stream, events.NodeRecovered{}))
+	}},
+	{"I-2", "an event of a node in the stream of a job", fullRun, func(s *script) *entry {
+		l := find[events.JobLinked](s, 0)
+		return s.alone(s.behind(l, l.stream, events.NodeRecovered{}))
+	}},
+	{"I-2", "an event of a node in the stream of a register", fullRun, func(s *script) *entry {
+		c := find[events.OutboxClaimed](s, 0)
+		return s.alone(s.behind(c, c.stream, events.NodeRecovered{}))
+	}},
+	{"I-2", "an event of a node in the stream of an occurrence", around, func(s *script) *entry {
+		q := find[events.OccurrenceQueued](s, 0)
+		return s.alone(s.behind(q, q.stream, events.NodeRecovered{}))
+	}},
+	{"I-2", "an event of a node in the stream of a schedule", around, func(s *script) *entry {
+		d := find[events.ScheduleDefined](s, 0)
+		return s.alone(s.behind(d, d.stream, events.NodeRecovered{}))
+	}},
+	{"I-2", "an event of a run in the stream of a node", restart, func(s *script) *entry {
+		n := find[events.NodeStarted](s, 1)
+		return s.alone(s.behind(n, n.stream, events.RunDispatchStarted{}))
+	}},
+	{"I-2", "an event of a node in the stream of a unit that is planned later", fullRun, func(s *script) *entry {
+		return s.alone(s.behind(find[events.NodeStarted](s, 0), unitStream(1, 1), events.NodeRecovered{}))
+	}},
 }

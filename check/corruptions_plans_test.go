@@ -191,6 +191,12 @@ var planCorruptions = []corruption{
 	{"I-22", "an occurrence names a run that was planned before", around, func(s *script) *entry {
 		return change(find[events.OccurrenceTriggered](s, 0), func(o *events.OccurrenceTriggered) { o.Job, o.Run = jobID(1), runID(1) })
 	}},
+	{"I-2", "R-1: the job is linked before the last unit", fullRun, func(s *script) *entry {
+		u, l := find[events.UnitPlanned](s, 2), find[events.JobLinked](s, 0)
+		s.drop(u)
+		s.insert(s.index(l)+1, u)
+		return l
+	}},
 }
 
 // retryOfRun1 is the plan of run 6 of the operator's scenario.

@@ -209,6 +209,13 @@ var runCorruptions = []corruption{
 		r := find[events.OutboxResolved](s, 1)
 		return s.alone(s.behind(r, r.stream, find[events.OutboxOutcome](s, 4).event))
 	}},
+	{"I-2", "R-4: a unit is cancelled with a run that is finalized", operator, func(s *script) *entry {
+		change(findIn[events.JobClosed](s, events.JobStream(jobID(2)), 0), func(j *events.JobClosed) { j.Status = events.RunFailed })
+		findIn[events.RunCancelled](s, events.RunStream(runID(2)), 0).event = events.RunFinalized{
+			Status: events.RunFailed, Reason: events.ReasonAllUnitsCancelled, Counts: events.Counts{Total: 3, Cancelled: 3},
+		}
+		return findIn[events.UnitCancelled](s, unitStream(2, 3), 0)
+	}},
 }
 
 // olderFinalize plants the fault that "some open wakeup" cannot see: finalize was armed and claimed once before the

@@ -367,6 +367,15 @@ var wakeupCorruptions = []corruption{
 		s.entries = s.entries[:s.index(c)+1]
 		return c
 	}},
+	{"I-2", "O-12: an outcome behind the last", fullRun, func(s *script) *entry {
+		o := find[events.OutboxOutcome](s, 0)
+		return s.alone(s.behind(o, o.stream, events.OutboxOutcome{N: 1, Target: "x", Outcome: events.Accepted}))
+	}},
+	{"I-2", "O-17: one of two unknown publishes is resolved twice", postSyncs, func(s *script) *entry {
+		change(find[events.OutboxOutcome](s, 0), func(o *events.OutboxOutcome) { o.Outcome = events.Unknown })
+		r := find[events.OutboxResolved](s, 0)
+		return s.alone(s.behind(r, r.stream, r.event))
+	}},
 }
 
 // swallow ends the first claim of the dispatch register, behind which number 2 waits, by a mark, and cuts the log there.

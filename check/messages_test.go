@@ -154,6 +154,10 @@ var messageCorruptions = []corruption{
 		m := findIn[events.OutboxDispatched](s, events.MessageStream(messageID(2)), 0)
 		return s.alone(s.behind(m, m.stream, events.OutboxParked{N: 2, Cause: events.ParkHandlerFailed}))
 	}},
+	{"I-2", "REC-11: a message that is armed again is armed again", appMessages, func(s *script) *entry {
+		a := findIn[events.OutboxArmed](s, events.MessageStream(messageID(2)), 1)
+		return s.alone(s.behind(a, a.stream, a.event))
+	}},
 }
 
 // I-26, J-3: the fold of the messages, for a comparison with the views.

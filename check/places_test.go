@@ -70,6 +70,12 @@ var placeCorruptions = []placeCorruption{
 		l[len(l)-1] = last
 		return l, last.Position
 	}},
+	{"I-1", "a purge names what is still there, before what is not", func(l []events.Envelope) ([]events.Envelope, events.Position) {
+		last := l[len(l)-1]
+		last.Event = events.SegmentPurged{Positions: []events.Position{3, 10}}
+		l[len(l)-1] = last
+		return slices.Delete(l, 9, 10), last.Position
+	}},
 	{"I-2", "no event", func(l []events.Envelope) ([]events.Envelope, events.Position) {
 		l[9].Event = nil
 		return l, l[9].Position
