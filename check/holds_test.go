@@ -260,3 +260,17 @@ func TestABudgetOfNoneIsKnown(t *testing.T) {
 	require.Zero(t, Settings{}.with(json.RawMessage(`{}`)).MaxDeferrals)
 	require.Equal(t, 10, Settings{}.with(json.RawMessage(`{"rate_limit.max_deferrals": 10}`)).MaxDeferrals)
 }
+
+// X-4: a plan that names its sources has those that are paused as well; one that does not leaves them out.
+func TestAPlanMayNameAPausedSource(t *testing.T) {
+	s := newScript(t)
+	s.start(1)
+	s.add(events.SourceControlStream("a"), events.SourcePaused{Actor: "me"})
+	s.plan(1, policy(), s.work("a", "commits"))
+	got := checkLog(s.render(), Options{}).Violations()
+	require.Len(t, got, 1)
+	require.Contains(t, got[0].Text, "X-4")
+
+	change(find[events.RunPlanned](s, 0), func(r *events.RunPlanned) { r.Selection.Sources = []string{"a"} })
+	require.Empty(t, checkLog(s.render(), Options{}).Violations())
+}

@@ -74,6 +74,45 @@ func appMessages(s *script) {
 	})
 }
 
+// givenUp: a message that two processes have died with, one that its consumer refuses, and one whose last attempt was made
+// before the maximum was lowered. Each is parked.
+func givenUp(s *script) {
+	start := func(n int) {
+		s.start(n)
+		change(s.entries[len(s.entries)-1], func(n *events.NodeStarted) {
+			n.Config = []byte(`{"handler.max_deliveries": 2, "relay.max_attempts": 3, "relay.backoff_base": "5s", "relay.backoff_cap": "300s"}`)
+		})
+	}
+	start(1)
+	s.tx(func() {
+		for n := 1; n <= 3; n++ {
+			s.add(mail, events.MessageSubmitted{Message: messageID(n), Payload: []byte("1")})
+			s.armMessage(n, 1, events.ArmMessage)
+		}
+	})
+	one, two, three := events.MessageStream(messageID(1)), events.MessageStream(messageID(2)), events.MessageStream(messageID(3))
+	s.markMessage(2, 1, s.takeMessage(2, 1), events.TransportLocalMessages)
+	s.add(two, events.OutboxParked{N: 1, Cause: events.ParkHandlerFailed})
+	s.act(two, events.OutboxArmed{N: 2, AvailableAt: s.now, Cause: events.ArmRedriven})
+
+	s.add(three, events.OutboxReleased{
+		N: 1, Token: s.takeMessage(3, 1), Cause: events.ReleaseRefused, Counted: true, AvailableAt: s.now.Add(5 * second),
+	})
+	s.add(events.NodeStream(s.node), events.NodeConfigChanged{Changed: []byte(`{"relay.max_attempts": 1}`)})
+	s.after(5 * second)
+	s.add(three, events.OutboxParked{N: 1, Cause: events.ParkAttempts, Attempts: 1})
+
+	for died := 1; died <= 2; died++ {
+		t := s.token()
+		s.add(one, events.OutboxClaimed{N: 1, Token: t, ClaimExpiresAt: s.now.Add(minute), Attempt: died, MessageCount: 1})
+		start(1 + died)
+		s.add(one, events.OutboxReleased{
+			N: 1, Token: t, Cause: events.ReleaseIncarnationGone, AvailableAt: s.now, Counted: true, MaybePublished: true,
+		})
+	}
+	s.add(one, events.OutboxParked{N: 1, Cause: events.ParkCrashSuspect, Attempts: 2})
+}
+
 // messageCorruptions are those of application messages.
 var messageCorruptions = []corruption{
 	{"I-2", "M-2: a key submits two messages", appMessages, func(s *script) *entry {
@@ -157,6 +196,24 @@ var messageCorruptions = []corruption{
 	{"I-2", "REC-11: a message that is armed again is armed again", appMessages, func(s *script) *entry {
 		a := findIn[events.OutboxArmed](s, events.MessageStream(messageID(2)), 1)
 		return s.alone(s.behind(a, a.stream, a.event))
+	}},
+	{"I-2", "M-16: a message is parked before enough processes have died with it", givenUp, func(s *script) *entry {
+		change(find[events.NodeStarted](s, 2), func(n *events.NodeStarted) { n.Config = []byte(`{"handler.max_deliveries": 3}`) })
+		return findIn[events.OutboxParked](s, events.MessageStream(messageID(1)), 0)
+	}},
+	{"I-2", "O-S7b: a message is parked for a lowered maximum before it is due", givenUp, func(s *script) *entry {
+		p := findIn[events.OutboxParked](s, events.MessageStream(messageID(3)), 0)
+		s.shift(p, -second)
+		return p
+	}},
+	{"I-2", "O-S7b: a message is parked that has an attempt left", givenUp, func(s *script) *entry {
+		change(find[events.NodeConfigChanged](s, 0), func(c *events.NodeConfigChanged) { c.Changed = []byte(`{"relay.max_attempts": 2}`) })
+		return findIn[events.OutboxParked](s, events.MessageStream(messageID(3)), 0)
+	}},
+	{"I-2", "O-S7b: a message that is handled is parked for a lowered maximum", givenUp, func(s *script) *entry {
+		p := findIn[events.OutboxParked](s, events.MessageStream(messageID(3)), 0)
+		s.alone(s.before(p, mail, events.MessageHandled{Message: messageID(3)}))
+		return p
 	}},
 }
 

@@ -20,6 +20,7 @@ var scenarios = []struct {
 	{"parked post_sync", parkedPost},
 	{"around", around},
 	{"application messages", appMessages},
+	{"given up", givenUp},
 	{"clock", clock},
 	{"retries", retries},
 	{"stale", stale},
