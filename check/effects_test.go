@@ -111,6 +111,12 @@ var effectCorruptions = []corruption{
 		e.actor = "me"
 		return change(e, func(a *events.OutboxArmed) { a.Cause = events.ArmRedriven })
 	}},
+	{"I-2", "O-18: a redrive of failed effects while their message is on its way", exactlyOnce, func(s *script) *entry {
+		c := findIn[events.OutboxClaimed](s, reg(1, events.KindPostSync), 1)
+		e := s.alone(s.behind(c, c.stream, events.OutboxArmed{N: 3, AvailableAt: c.at, Cause: events.ArmRedriven}))
+		e.actor = "me"
+		return e
+	}},
 	{"I-2", "O-8: it is dropped, and something is owed", exactlyOnce, func(s *script) *entry {
 		s.drop(findIn[events.PostSyncCompleted](s, run1, 1))
 		change(findIn[events.OutboxClaimed](s, reg(1, events.KindPostSync), 3), func(c *events.OutboxClaimed) { c.MessageCount = 1 })

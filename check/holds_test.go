@@ -199,6 +199,19 @@ var holdCorruptions = []corruption{
 		s.shift(s.entries[s.index(f)-5], 24*hour)
 		return f
 	}},
+	{"I-2", "RW-8: a suspect beside one that is running", suspects, func(s *script) *entry {
+		c := findIn[events.UnitClaimed](s, unitStream(1, 1), 1)
+		d := linearTo(3, 2, 2, events.DispatchRetry) // names wakeup 3
+		return s.alone(s.behind(c, unitStream(1, 2), d))
+	}},
+	{"I-2", "X-9: a dispatch of a source that the node is not configured for", unconfigured, func(s *script) *entry {
+		change(find[events.NodeStarted](s, 2), func(n *events.NodeStarted) { n.Syncs[0].Sources = []string{"b"} })
+		return find[events.UnitDispatched](s, 0)
+	}},
+	{"I-2", "X-9: a dispatch of a sync that the node is not configured for", unconfigured, func(s *script) *entry {
+		change(find[events.NodeStarted](s, 2), func(n *events.NodeStarted) { n.Syncs = []events.Configured{} })
+		return find[events.UnitDispatched](s, 0)
+	}},
 }
 
 func armsOf(s *script) (out []*entry) {

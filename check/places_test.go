@@ -99,6 +99,31 @@ func TestPlantedPlacesAreNamed(t *testing.T) {
 	}
 }
 
+// I-1: the same of each event of each scenario, whatever stream it is in.
+func TestThePlaceOfEveryEventIsChecked(t *testing.T) {
+	for _, sc := range scenarios {
+		s := newScript(t)
+		sc.play(s)
+		log := s.render()
+		for i, e := range log {
+			for what, move := range map[string]func(*events.Envelope){
+				"a version is left out": func(e *events.Envelope) { e.Version++ },
+				"a version comes twice": func(e *events.Envelope) { e.Version-- },
+				"time goes back":        func(e *events.Envelope) { e.At = log[0].At - 1 },
+			} {
+				if i == 0 && what == "time goes back" {
+					continue // nothing is before it
+				}
+				moved := slices.Clone(log)
+				move(&moved[i])
+				got := checkLog(moved, Options{AtMost: 1000}).Violations()
+				require.True(t, slices.ContainsFunc(got, func(v Violation) bool { return v.Rule == "I-1" && v.Position == e.Position }),
+					"%s: %s of event %d, %s in %s", sc.name, what, e.Position, events.Describe(e.Event), e.Stream)
+			}
+		}
+	}
+}
+
 // L-1: positions that a purge names are not missing, also if the purge took the middle of the log and a transaction in
 // part; a position that it leaves out is.
 func TestPurgedPositionsAreNotMissing(t *testing.T) {
