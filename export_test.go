@@ -13,10 +13,11 @@ import (
 // CompareMemory says in which lines the hot view that the writer keeps differs from one that is loaded from the tables,
 // and which cached folds differ from the fold of their stream (L-3).
 func (e *Engine) CompareMemory(ctx context.Context) ([]string, error) {
-	out, err := e.verifyHot(ctx)
+	m, err := e.verifyHot(ctx)
 	if err != nil {
 		return nil, err
 	}
+	out := m.differences
 	return out, e.Transact(ctx, "", func(tx *Tx) error {
 		for _, id := range e.mem.folds.Keys() {
 			kept, _ := e.mem.folds.Peek(id)

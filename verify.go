@@ -28,7 +28,9 @@ const verifyPage = 1000
 
 // Verify proves the views and the log (I-26): it folds the whole log twice, once by the projections into scratch, which
 // must be an empty store, and once by package check, which shares no code with the rules. It compares the tables with
-// both, and what the engine keeps in memory with the tables.
+// both, what the engine keeps in memory with the tables, and the slots that it counts with those of package check.
+//
+// What stands still is not found (I-27): in a store that is used, work that is due and work that nobody will do look alike.
 //
 // The store is used meanwhile, so each page of a table is compared at a position of its own: that of the snapshot in
 // which it was read, to which the folds are brought forward first. No snapshot is older than it takes to read a page
@@ -58,6 +60,13 @@ func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Ver
 	if err == nil {
 		err = f.toHead(ctx)
 	}
+	var memory inMemory
+	if err == nil {
+		memory, err = e.verifyHot(ctx)
+	}
+	if err == nil {
+		err = f.forward(ctx, memory.position) // what was committed since
+	}
 	v.Position, v.Violations = f.at, checker.Finish()
 	if err != nil {
 		return v, err
@@ -67,9 +76,9 @@ func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Ver
 	if err != nil {
 		return v, fmt.Errorf("compare the folds: %w", err)
 	}
-	hot, err := e.verifyHot(ctx)
-	v.Differences = append(v.Differences, hot...)
-	return v, err
+	v.Differences = append(v.Differences, memory.differences...)
+	v.Differences = append(v.Differences, compareSlots(memory, checker, events.SpanOf(e.knobs.Stale))...)
+	return v, nil
 }
 
 // Rebuild makes every view anew from the log, in one transaction; until it commits the old ones serve (L-8). It publishes
@@ -212,8 +221,8 @@ func (f *folds) toHead(ctx context.Context) error {
 }
 
 // compareFolds holds the rows of open things, and the counts of ended ones, against the fold of check: the two folds are
-// at the same position, and nobody writes to the scratch store. Each snapshot of it sees one run, or a page of units or
-// of registers.
+// at the same position, and nobody writes to the scratch store. Each snapshot of it sees one run, all watermarks, or a page
+// of something else.
 func compareFolds(ctx context.Context, scratch store.Store, c *check.Checker, page int) ([]string, error) {
 	var out []string
 	differ := func(what string, row, fold any) {
@@ -251,7 +260,13 @@ func compareFolds(ctx context.Context, scratch store.Store, c *check.Checker, pa
 			return out, err
 		}
 	}
-	return out, nil
+	for jobs := range slices.Chunk(c.Jobs(), max(page/2, 1)) { // each is read with its run
+		err := view(func(v projections.View) error { return compareJobs(v, jobs, differ) })
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, view(func(v projections.View) error { return compareWatermarks(v, c.Watermarks(), differ) })
 }
 
 func compareRun(v projections.View, want check.Run, differ func(string, any, any)) error {
@@ -322,11 +337,49 @@ func compareMessages(v projections.View, want []check.Message, differ func(strin
 	return nil
 }
 
+func compareJobs(v projections.View, want []check.Job, differ func(string, any, any)) error {
+	for _, w := range want {
+		j, ok, err := v.Job(w.ID)
+		if err != nil {
+			return err
+		}
+		name := "job " + w.ID.String()
+		differ(name+" exists", ok, true)
+		differ(name+" run", j.Result.Run, w.Run)
+		differ(name+" sync and key", [2]string{j.Sync, j.Key}, [2]string{w.Sync, w.IdempotencyKey})
+		differ(name+" closed_at", events.MicrosOf(j.ClosedAt), w.ClosedAt)
+		if w.ClosedAt != 0 {
+			differ(name+" status", j.Status, w.Status)
+		}
+	}
+	return nil
+}
+
+func compareWatermarks(v projections.View, want []check.Watermark, differ func(string, any, any)) error {
+	rows, err := v.Watermarks()
+	if err != nil {
+		return err
+	}
+	differ("watermarks", len(rows), len(want))
+	for i := range min(len(rows), len(want)) {
+		r := rows[i]
+		differ("watermark", check.Watermark{Source: r.Source, Dataset: r.Dataset, At: events.MicrosOf(r.At), Unit: r.Unit}, want[i])
+	}
+	return nil
+}
+
+// inMemory is what the writer keeps in memory, at one position.
+type inMemory struct {
+	position    events.Position
+	now         events.Micros
+	inUse       projections.InUse
+	differences []string // from the tables
+}
+
 // verifyHot compares what the writer keeps in memory with the tables.
-func (e *Engine) verifyHot(ctx context.Context) ([]string, error) {
-	var out []string
-	err := e.Transact(ctx, "", func(tx *Tx) error {
-		out = nil
+func (e *Engine) verifyHot(ctx context.Context) (m inMemory, err error) {
+	err = e.Transact(ctx, "", func(tx *Tx) error {
+		m = inMemory{position: tx.hot.Position(), now: tx.now, inUse: tx.hot.InUse(tx.now)}
 		loaded, err := projections.LoadHot(tx.tx, e.mem.knobs)
 		if err != nil {
 			return err
@@ -334,15 +387,38 @@ func (e *Engine) verifyHot(ctx context.Context) ([]string, error) {
 		kept, read := tx.hot.Dump(tx.now), loaded.Dump(tx.now)
 		for _, line := range kept {
 			if _, found := slices.BinarySearch(read, line); !found {
-				out = append(out, "memory holds, the tables do not: "+line)
+				m.differences = append(m.differences, "memory holds, the tables do not: "+line)
 			}
 		}
 		for _, line := range read {
 			if _, found := slices.BinarySearch(kept, line); !found {
-				out = append(out, "the tables hold, memory does not: "+line)
+				m.differences = append(m.differences, "the tables hold, memory does not: "+line)
 			}
 		}
 		return nil
 	})
-	return out, err
+	return m, err
+}
+
+// compareSlots holds the counts by which the writer decides (B-1) against those of check, which stands at or behind their
+// position; only what applications have appended lies between.
+func compareSlots(m inMemory, c *check.Checker, stale events.Span) (out []string) {
+	differ := func(what any, counted, folded int) {
+		if counted != folded {
+			out = append(out, fmt.Sprintf("slots in use of %v: memory counts %d, the checker's fold %d", what, counted, folded))
+		}
+	}
+	want := c.Slots(m.now, stale)
+	differ("the engine", m.inUse.Engine, want.Engine)
+	for _, r := range want.Runs {
+		differ(r.Run, m.inUse.Runs[r.Run], r.Used)
+	}
+	for _, b := range want.Buckets {
+		differ(b.Bucket, m.inUse.Buckets[b.Bucket], b.Used)
+	}
+	if len(m.inUse.Runs) != len(want.Runs) || len(m.inUse.Buckets) != len(want.Buckets) {
+		out = append(out, fmt.Sprintf("slots are in use of %d runs and %d buckets in memory, and of %d and %d in the checker's fold",
+			len(m.inUse.Runs), len(m.inUse.Buckets), len(want.Runs), len(want.Buckets)))
+	}
+	return out
 }

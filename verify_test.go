@@ -93,6 +93,19 @@ func TestVerifyFindsAMemoryThatDrifted(t *testing.T) {
 	}
 }
 
+// I-26, B-1: a count of slots that memory and tables share is held against the fold of the checker.
+func TestVerifyFindsACountOfSlotsThatDrifted(t *testing.T) {
+	for _, plant := range []string{
+		`UPDATE units SET lease_expires_at = 1 WHERE status = 'running'`,
+		`UPDATE units SET provider = 'other' WHERE status = 'running'`,
+	} {
+		w := storied(t)
+		w.sql(plant)
+		w.e.ForgetMemory()
+		require.Contains(t, strings.Join(enginetest.Verify(t, w.e, t.TempDir()).Differences, "\n"), "slots in use of ", plant)
+	}
+}
+
 // I-7, I-8, SC-046: a history that no engine can write is found by the checker, with its position.
 func TestVerifyFindsWhatMustNotBeInTheLog(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -206,7 +206,7 @@ func exercise(t *rapid.T, log []events.Envelope) {
 	for _, e := range log {
 		again.Apply(e)
 		if last := log[len(log)-1]; e.Tx == last.Tx {
-			again.Slots(e.At)
+			again.Slots(e.At, second)
 		}
 	}
 	require.Equal(t, whole.Violations(), again.Finish())
@@ -219,7 +219,7 @@ func exercise(t *rapid.T, log []events.Envelope) {
 		require.Equal(t, len(us), n.Open()+n.Succeeded+n.Failed+n.Cancelled)
 		total += len(us)
 	}
-	slots := whole.Slots(now)
+	slots := whole.Slots(now, whole.slots.stale)
 	require.Equal(t, whole.slots.engine, slots.Engine, "the running count is that of a fresh count")
 	require.LessOrEqual(t, slots.Engine, total)
 	for _, r := range slots.Runs {

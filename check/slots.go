@@ -57,8 +57,8 @@ func (c *Checker) restale(stale events.Span) {
 	}
 }
 
-// slotUntil is the time until which u holds a slot; 0: it holds none.
-func (c *Checker) slotUntil(u *unit) events.Micros {
+// slotUntil is the time until which u holds a slot for a node with this dispatch.stale; 0: it holds none.
+func (c *Checker) slotUntil(u *unit, stale events.Span) events.Micros {
 	switch u.Status {
 	case events.UnitIsRunning:
 		return c.leaseEnd(u)
@@ -66,17 +66,17 @@ func (c *Checker) slotUntil(u *unit) events.Micros {
 		switch {
 		case c.messageGone(u):
 			return 0
-		case c.slots.stale <= 0:
+		case stale <= 0:
 			return forever
 		}
-		return u.LastDispatchedAt.Add(c.slots.stale)
+		return u.LastDispatchedAt.Add(stale)
 	}
 	return 0
 }
 
 // count looks anew whether u holds a slot.
 func (c *Checker) count(u *unit) {
-	until := c.slotUntil(u)
+	until := c.slotUntil(u, c.slots.stale)
 	holds := until > c.now
 	push := holds && until != forever && (until != u.slotEnd || !u.holds)
 	u.slotEnd = until

@@ -57,7 +57,7 @@ func (c *Checker) waits(r *run, now events.Micros) bool {
 		}
 	}
 	for _, u := range r.busy {
-		until := c.slotUntil(u)
+		until := c.slotUntil(u, c.slots.stale)
 		if u.Status == events.UnitIsRetrying {
 			until = u.AvailableAt
 		}

@@ -96,13 +96,13 @@ type (
 	}
 )
 
-// Slots counts the slots in use at now, which is not before the newest event. Without a known dispatch.stale every
-// dispatching unit counts.
-func (c *Checker) Slots(now events.Micros) SlotCount {
+// Slots counts the slots in use at now, which is not before the newest event. stale is the dispatch.stale of whoever asks,
+// for nodes of a shared store may differ; 0: every dispatching unit counts.
+func (c *Checker) Slots(now events.Micros, stale events.Span) SlotCount {
 	var n SlotCount
 	buckets, runs := map[events.Bucket]int{}, map[*run]int{}
 	for _, u := range c.slots.flight {
-		if c.slotUntil(u) > now {
+		if c.slotUntil(u, stale) > now {
 			n.Engine++
 			buckets[u.bucket.name]++
 			runs[u.run]++

@@ -38,8 +38,8 @@ func TestTheFoldIsThatOfTheLog(t *testing.T) {
 	require.Equal(t, events.UnitIsPlanned, units[1].Status)
 	require.Equal(t, SlotCount{
 		Engine: 2, Buckets: []BucketSlots{{"git/light", 2}}, Runs: []RunSlots{{runID(1), 2}},
-	}, c.Slots(claimed.at))
-	require.Zero(t, c.Slots(claimed.at.Add(minute)), "a lease that is over holds no slot (B-3)")
+	}, c.Slots(claimed.at, 15*minute))
+	require.Zero(t, c.Slots(claimed.at.Add(minute), 15*minute), "a lease that is over holds no slot (B-3)")
 	require.Equal(t, Register{
 		Owner: runID(1), Kind: events.KindUnit, State: Idle, Newest: 1, Current: 1, Closed: 1,
 		LastDispatchedAt: began.Add(2 * second), LastClosedAt: began.Add(2 * second), Transport: events.TransportLocal, Version: 3,
@@ -62,7 +62,7 @@ func TestTheFoldIsThatOfTheLog(t *testing.T) {
 		{"a", "commits", began, unitID(1, 2)}, {"a", "refs", began, unitID(1, 1)}, {"b", "commits", began, unitID(1, 3)},
 	}, c.Watermarks())
 	require.Equal(t, events.RunSucceeded, c.Jobs()[0].Status)
-	require.Zero(t, c.Slots(log[len(log)-1].At))
+	require.Zero(t, c.Slots(log[len(log)-1].At, 15*minute))
 	require.True(t, c.Gone(nodeID(1)))
 
 	require.Empty(t, checkLog(log, Options{}).Units(runID(1)), "an ended run is let go of")
@@ -126,10 +126,10 @@ func TestSlotsOfSeveralBuckets(t *testing.T) {
 	require.Empty(t, c.Violations())
 	require.Equal(t, SlotCount{
 		Engine: 2, Buckets: []BucketSlots{{"git/light", 1}, {"linear/medium", 1}}, Runs: []RunSlots{{runID(1), 1}, {runID(2), 1}},
-	}, c.Slots(s.now))
+	}, c.Slots(s.now, 15*minute))
 	require.Equal(t, SlotCount{
 		Engine: 1, Buckets: []BucketSlots{{"linear/medium", 1}}, Runs: []RunSlots{{runID(2), 1}},
-	}, c.Slots(s.now.Add(14*minute)))
+	}, c.Slots(s.now.Add(14*minute), 15*minute))
 }
 
 // CFG-2: the values in force are those of the node that decides, in whatever form its configuration has.

@@ -37,6 +37,30 @@ func (d *deadlines) Pop() any {
 	return x
 }
 
+// InUse is how many slots are in use at a moment (B-1). Runs and buckets without any are not in it.
+type InUse struct {
+	Engine  int
+	Runs    map[events.RunID]int
+	Buckets map[events.Bucket]int
+}
+
+// InUse counts as Room does.
+func (h *Hot) InUse(now events.Micros) InUse {
+	h.settle(now)
+	in := InUse{Engine: h.flight.live, Runs: map[events.RunID]int{}, Buckets: map[events.Bucket]int{}}
+	for _, r := range h.order {
+		if r.inFlight > 0 {
+			in.Runs[r.id] = r.inFlight
+		}
+	}
+	for name, b := range h.buckets {
+		if b.inFlight > 0 {
+			in.Buckets[name] = b.inFlight
+		}
+	}
+	return in
+}
+
 // judge enters the time at which u stops holding its slot: at once, if its incarnation or its message is gone.
 func (h *Hot) judge(u *hotUnit) {
 	u.stamp++
