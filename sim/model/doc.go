@@ -10,7 +10,7 @@
 // It covers sections 6 to 8, 10, 11, 14 and 18: units, registers with their wakeup numbers, the relay and its breaker,
 // brokers that lose, double and suppress messages, the slots of a bucket that two runs share, the post_sync fan-out in both
 // modes, crash suspects, boot recovery, cancel, pause, park, redrive, release, resolve. It does not cover times (now, soon
-// and far are all that it knows), steps of the clock, configuration, declared retries (U-10), budgets of rate limits,
+// and far are all that it knows), steps of the clock, configuration, declared retries (U-10), budgets and cooldowns of rate limits,
 // application messages (M-1 to M-16), schedules, and restores. When a rule changes, change the model first.
 //
 // A function that holds one rule, or a few that belong together, begins its comment with the number. The rules of the
