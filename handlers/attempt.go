@@ -140,19 +140,23 @@ func (a *attempt) provide(ctx context.Context) (result provider.Result, err erro
 // wait returns how the attempt ended. A provider that does not hear that its context has ended is left behind: what it does
 // with its sink from then on is refused, and the sink is closed behind it if it ever returns. A sink is waited for.
 func (a *attempt) wait(ctx context.Context) towline.Settle {
+	rt := a.h.rt
+	rt.Wait(func() bool { return len(a.done) > 0 || ctx.Err() != nil })
 	select {
 	case s := <-a.done:
 		return s
 	case <-ctx.Done():
 	}
 	// Not once: the context may have ended between the attempt's look at it and the call of the provider.
-	patience := time.NewTicker(obey(a.lease))
-	defer patience.Stop()
-	for {
+	patience := make(chan struct{}, 1)
+	timer := rt.AfterFunc(obey(a.lease), func() { patience <- struct{}{} })
+	defer timer.Stop()
+	for ; ; timer.Reset(obey(a.lease)) {
+		rt.Wait(func() bool { return len(a.done) > 0 || len(patience) > 0 })
 		select {
 		case s := <-a.done:
 			return s
-		case <-patience.C:
+		case <-patience:
 		}
 		if a.runs.CompareAndSwap(ofProvider, ofNobody) {
 			a.h.logger.Error("a provider ignores its context; it is left behind, and its worker goes on", "unit", a.unit.Alias, "attempt", a.unit.Attempt)

@@ -34,12 +34,15 @@ type Config struct {
 
 	Messages map[string]Consumer // of application messages, by topic
 	Inbox    Inbox               // of Messages; nil: there are none
+
+	Runtime Runtime // nil: that of Go
 }
 
 // Handlers are the tasks of one process.
 type Handlers struct {
 	e      *towline.Engine
 	c      Config
+	rt     Runtime
 	slots  *slots
 	beat   *heartbeat
 	logger *slog.Logger
@@ -59,8 +62,11 @@ func New(e *towline.Engine, c Config) *Handlers {
 	if c.Workers <= 0 {
 		c.Workers = 4
 	}
+	if c.Runtime == nil {
+		c.Runtime = goRuntime{}
+	}
 	h := &Handlers{
-		e: e, c: c, slots: newSlots(c.Workers), beat: newHeartbeat(e), logger: e.Logger(),
+		e: e, c: c, rt: c.Runtime, slots: newSlots(c.Workers, c.Runtime), beat: newHeartbeat(e, c.Runtime), logger: e.Logger(),
 		progress: progress{units: map[events.UnitID]*UnitProgress{}},
 	}
 	h.life, h.endWork = context.WithCancelCause(context.Background())
@@ -70,6 +76,10 @@ func New(e *towline.Engine, c Config) *Handlers {
 
 // Run renews the leases of running units until ctx ends.
 func (h *Handlers) Run(ctx context.Context) error { return h.beat.run(ctx) }
+
+// Renew is one turn of Run, for whoever drives the handlers by hand: it renews the leases that are due, or all of them if an
+// operator has taken one, and says in how long it wants the next turn.
+func (h *Handlers) Renew(ctx context.Context) (next time.Duration) { return h.beat.turn(ctx) }
 
 // Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind; nil: none on
 // this router. What a consumer returns as an error is logged here, so the router need not.
@@ -106,17 +116,7 @@ func (h *Handlers) persist(m *message.Message, handle func(context.Context) erro
 }
 
 // rest waits a little; false: the intake has ended.
-func (h *Handlers) rest() bool {
-	const pause = time.Second
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-h.intake.Done():
-		return false
-	}
-}
+func (h *Handlers) rest() bool { return pause(h.intake, h.rt, time.Second) }
 
 // complain says once a minute what many messages meet at the same time.
 func (h *Handlers) complain(err error) {

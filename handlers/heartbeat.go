@@ -1,9 +1,11 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,8 @@ import (
 // A lease that can not be renewed ends by the local monotonic clock: the provider is told to stop then, whether or not
 // the store can be asked (HU-4).
 type heartbeat struct {
-	e *towline.Engine
+	e  *towline.Engine
+	rt Runtime
 
 	mu    sync.Mutex
 	held  map[events.UnitID]*held
@@ -31,7 +34,7 @@ type held struct {
 	lease  *towline.Lease
 	due    time.Duration // since the start of the heartbeat
 	every  time.Duration
-	ends   *time.Timer
+	ends   Timer
 	cancel context.CancelCauseFunc
 }
 
@@ -40,9 +43,12 @@ var (
 	errLifetime   = errors.New("the lifetime of the attempt has ended")
 )
 
-func newHeartbeat(e *towline.Engine) *heartbeat {
-	return &heartbeat{e: e, held: map[events.UnitID]*held{}, wake: make(chan struct{}, 1), start: time.Now()}
+func newHeartbeat(e *towline.Engine, rt Runtime) *heartbeat {
+	return &heartbeat{e: e, rt: rt, held: map[events.UnitID]*held{}, wake: make(chan struct{}, 1), start: rt.Now()}
 }
+
+// since is how long ago a time of the runtime was.
+func (b *heartbeat) since(t time.Time) time.Duration { return b.rt.Now().Sub(t) }
 
 // hold begins to renew a lease that was asked for at a time: all of its times are counted from before the request, so
 // that it never ends later here than in the log. The context it returns ends when the lease is lost, when its lifetime
@@ -51,13 +57,13 @@ func newHeartbeat(e *towline.Engine) *heartbeat {
 // The lifetime ends a third of a lease early: the settle of a unit that ran out of time must still find its lease.
 func (b *heartbeat) hold(ctx context.Context, l *towline.Lease, asked time.Time) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	since := time.Since(asked)
+	since := b.since(asked)
 	if since >= l.ExpiresIn { // first, for the lifetime may be over by the same clock, and that would be its own fault
 		cancel(errLeaseEnded)
 	}
-	lifetime := time.AfterFunc(l.Lifetime-l.RenewEvery-since, func() { cancel(errLifetime) })
+	lifetime := b.rt.AfterFunc(l.Lifetime-l.RenewEvery-since, func() { cancel(errLifetime) })
 	h := &held{lease: l, every: l.RenewEvery, cancel: cancel}
-	h.ends = time.AfterFunc(l.ExpiresIn-since, func() { cancel(errLeaseEnded) })
+	h.ends = b.rt.AfterFunc(l.ExpiresIn-since, func() { cancel(errLeaseEnded) })
 	b.mu.Lock()
 	h.due = b.tick(h)
 	b.held[l.Unit.Unit] = h
@@ -88,7 +94,7 @@ const ticksPerRenewal = 10
 
 func (b *heartbeat) tick(h *held) time.Duration {
 	tick := max(h.every/ticksPerRenewal, time.Millisecond)
-	due := time.Since(b.start) + h.every
+	due := b.since(b.start) + h.every
 	return (due + tick - 1).Truncate(tick)
 }
 
@@ -110,13 +116,24 @@ func (b *heartbeat) run(ctx context.Context) error {
 	}
 }
 
+// turn is one turn of run.
+func (b *heartbeat) turn(ctx context.Context) (next time.Duration) {
+	select {
+	case <-b.e.Revoked():
+		b.renew(ctx, b.takeAll)
+	default:
+		b.renew(ctx, b.takeDue)
+	}
+	return b.untilNext()
+}
+
 const idle = time.Hour
 
 func (b *heartbeat) untilNext() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next := idle
-	now := time.Since(b.start)
+	now := b.since(b.start)
 	for _, h := range b.held {
 		next = min(next, h.due-now)
 	}
@@ -130,7 +147,7 @@ func (b *heartbeat) renew(ctx context.Context, take func() ([]*held, []towline.L
 	if len(due) == 0 {
 		return
 	}
-	asked := time.Now()
+	asked := b.rt.Now()
 	lost, err := b.e.RenewAll(ctx, leases)
 	if err != nil {
 		b.e.Logger().Warn("leases were not renewed", "leases", len(due), "error", err)
@@ -142,7 +159,7 @@ func (b *heartbeat) renew(ctx context.Context, take func() ([]*held, []towline.L
 			h.cancel(causeOf(lost[i]))
 			continue
 		}
-		h.ends.Reset(time.Until(asked.Add(leases[i].ExpiresIn)))
+		h.ends.Reset(leases[i].ExpiresIn - b.since(asked))
 	}
 }
 
@@ -160,21 +177,30 @@ func (b *heartbeat) takeAll() (all []*held, leases []towline.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, h := range b.held {
-		all, leases = append(all, h), append(leases, *h.lease)
+		all = append(all, h)
 	}
-	return all, leases
+	return byUnit(all)
 }
 
 func (b *heartbeat) takeDue() (due []*held, leases []towline.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Since(b.start)
+	now := b.since(b.start)
 	for _, h := range b.held {
 		if h.due <= now {
 			h.due = b.tick(h)
 			due = append(due, h)
-			leases = append(leases, *h.lease)
 		}
 	}
-	return due, leases
+	return byUnit(due)
+}
+
+// byUnit are leases in the order in which their renewals go into the log.
+func byUnit(all []*held) ([]*held, []towline.Lease) {
+	slices.SortFunc(all, func(a, b *held) int { return bytes.Compare(a.lease.Unit.Unit[:], b.lease.Unit.Unit[:]) })
+	leases := make([]towline.Lease, len(all))
+	for i, h := range all {
+		leases[i] = *h.lease
+	}
+	return all, leases
 }

@@ -25,7 +25,7 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 		return fmt.Errorf("unit %s: %w", n.Unit, context.Cause(h.intake))
 	}
 	if !turn.claimed {
-		turn.asked = time.Now()
+		turn.asked = h.rt.Now()
 		l, err := h.e.Claim(ctx, n.Unit, towline.Worker{Name: h.c.Name})
 		turn.lease, turn.err = &l, err
 	}
@@ -57,7 +57,7 @@ func (h *Handlers) work(l *towline.Lease, asked time.Time) towline.Settle {
 		return towline.Failed{Category: events.Configuration, Text: fmt.Sprintf("sync %q has no provider here", l.Sync)}
 	}
 	a := &attempt{h: h, lease: l, ports: ports, unit: unitOf(l), done: make(chan towline.Settle, 1)}
-	go a.run(ctx)
+	h.rt.Go(func() { a.run(ctx) })
 	return a.wait(ctx)
 }
 
@@ -128,7 +128,7 @@ func (h *Handlers) settle(ctx context.Context, l *towline.Lease, s towline.Settl
 	}
 	var err error
 	if next != nil {
-		asked := time.Now()
+		asked := h.rt.Now()
 		lease, settled, claimed := h.e.SettleAndClaim(ctx, *l, s, next.unit, towline.Worker{Name: h.c.Name})
 		next.turn <- turn{claimed: true, asked: asked, lease: &lease, err: claimed}
 		err = settled
@@ -166,14 +166,10 @@ const leaseThirds = 3
 
 // again repeats a write while the store cannot take it, for so long at most, and once more when the process ends.
 func (h *Handlers) again(err error, most time.Duration, write func() error) error {
-	const pause = 200 * time.Millisecond
-	deadline := time.Now().Add(most)
-	for errors.Is(err, towline.ErrUnavailable) && time.Now().Before(deadline) {
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-h.life.Done():
-			timer.Stop()
+	const between = 200 * time.Millisecond
+	deadline := h.rt.Now().Add(most)
+	for errors.Is(err, towline.ErrUnavailable) && h.rt.Now().Before(deadline) {
+		if !pause(h.life, h.rt, between) {
 			return write()
 		}
 		err = write()

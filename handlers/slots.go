@@ -13,6 +13,7 @@ import (
 // slots is the worker pool: so many units run at once, the messages of others wait in line. A worker that ends a unit
 // takes the first in line with it: the settle of the one and the claim of the other share a transaction (U-5).
 type slots struct {
+	rt   Runtime
 	mu   sync.Mutex
 	free int
 	line []*ticket
@@ -33,7 +34,7 @@ type turn struct {
 	err     error
 }
 
-func newSlots(n int) *slots { return &slots{free: n} }
+func newSlots(n int, rt Runtime) *slots { return &slots{rt: rt, free: n} }
 
 // enter waits for a slot. Who gets one must leave or hand over. When ctx ends first, nothing is held.
 func (s *slots) enter(ctx context.Context, unit events.UnitID) (turn, error) {
@@ -46,6 +47,7 @@ func (s *slots) enter(ctx context.Context, unit events.UnitID) (turn, error) {
 	t := &ticket{unit: unit, turn: make(chan turn, 1)}
 	s.line = append(s.line, t)
 	s.mu.Unlock()
+	s.rt.Wait(func() bool { return len(t.turn) > 0 || ctx.Err() != nil })
 	select {
 	case got := <-t.turn:
 		return got, nil
@@ -54,6 +56,7 @@ func (s *slots) enter(ctx context.Context, unit events.UnitID) (turn, error) {
 	if s.withdraw(t) {
 		return turn{}, context.Cause(ctx)
 	}
+	s.rt.Wait(func() bool { return len(t.turn) > 0 })
 	return <-t.turn, nil // it is on its way, perhaps with a claim: it must be taken
 }
 
