@@ -78,8 +78,11 @@ func New(e *towline.Engine, c Config) *Handlers {
 func (h *Handlers) Run(ctx context.Context) error { return h.beat.run(ctx) }
 
 // Renew is one turn of Run, for whoever drives the handlers by hand: it renews the leases that are due, or all of them if an
-// operator has taken one, and says in how long it wants the next turn.
-func (h *Handlers) Renew(ctx context.Context) (next time.Duration) { return h.beat.turn(ctx) }
+// operator has taken one. RenewIn says in how long a lease is due; an hour or more: none is.
+func (h *Handlers) Renew(ctx context.Context) { h.beat.turn(ctx) }
+
+// RenewIn is in how long Renew has something to do, unless an operator takes a lease.
+func (h *Handlers) RenewIn() time.Duration { return h.beat.untilNext() }
 
 // Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind; nil: none on
 // this router. What a consumer returns as an error is logged here, so the router need not.

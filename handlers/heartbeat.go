@@ -117,14 +117,13 @@ func (b *heartbeat) run(ctx context.Context) error {
 }
 
 // turn is one turn of run.
-func (b *heartbeat) turn(ctx context.Context) (next time.Duration) {
+func (b *heartbeat) turn(ctx context.Context) {
 	select {
 	case <-b.e.Revoked():
 		b.renew(ctx, b.takeAll)
 	default:
 		b.renew(ctx, b.takeDue)
 	}
-	return b.untilNext()
 }
 
 const idle = time.Hour

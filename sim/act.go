@@ -42,10 +42,10 @@ type operators struct {
 // ready finds somebody who can act now. What they see changes with the log, and when their time comes.
 func (n *node) operatorReady(ctx context.Context) bool {
 	o, now := &n.operators, n.engine.Now()
-	if o.looked && o.head == n.head && (o.next == 0 || now < o.next) {
+	if o.looked && o.head == n.w.head && (o.next == 0 || now < o.next) {
 		return o.ready != nil
 	}
-	*o = operators{looked: true, head: n.head}
+	*o = operators{looked: true, head: n.w.head}
 	if len(n.w.acts) == 0 || n.dead {
 		return false
 	}
@@ -79,10 +79,16 @@ func (n *node) operatorReady(ctx context.Context) bool {
 func (n *node) act(ctx context.Context) {
 	a, do := n.operators.ready, n.operators.do
 	n.operators = operators{}
-	if err := do(ctx, n.engine); err != nil && !n.dead {
-		n.w.breaks("%s: %w", a.Name, err)
-		n.w.acts = slices.DeleteFunc(n.w.acts, func(b Act) bool { return b.Name == a.Name })
-	}
+	n.w.acting = true
+	t := n.start("operator: "+a.Name, func() {
+		defer func() { n.w.acting = false }()
+		if err := do(ctx, n.engine); err != nil && !n.dead && !n.excused(err) {
+			n.w.breaks("%s: %w", a.Name, err)
+			n.w.acts = slices.DeleteFunc(n.w.acts, func(b Act) bool { return b.Name == a.Name })
+		}
+	})
+	t.prompt = true
+	n.w.run(t)
 }
 
 // awaited reports that somebody has still to act.

@@ -5,14 +5,12 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/handlers"
 	"github.com/towline-dev/towline/store"
@@ -59,7 +57,7 @@ func (w *World) Handled(ctx context.Context) (map[string]int, error) {
 }
 
 func (w *World) tally(ctx context.Context, query string) (map[string]int, error) {
-	rows, err := w.node.store.DB().QueryContext(ctx, query)
+	rows, err := w.some().store.DB().QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +76,12 @@ func (w *World) tally(ctx context.Context, query string) (map[string]int, error)
 // submit is the application: it repeats what has not committed.
 func (n *node) submit(ctx context.Context) {
 	s := n.w.submissions[0]
+	n.w.submissions = n.w.submissions[1:]
 	err := n.addMessage(ctx, s)
 	if n.dead {
+		n.w.submissions = append([]Submission{s}, n.w.submissions...)
 		return
 	}
-	n.w.submissions = n.w.submissions[1:]
 	if err != nil {
 		n.w.breaks("submit %s: %w", s.name(), err)
 	}
@@ -91,6 +90,11 @@ func (n *node) submit(ctx context.Context) {
 // addMessage commits a row and its message. A crash before it leaves neither, one behind it both.
 func (n *node) addMessage(ctx context.Context, s Submission) error {
 	n.w.names.runs[events.RunID(s.id())] = s.name()
+	b := Boundary{Port: PortApplication, What: "submits " + s.name()}
+	if err := n.pause("before " + b.call()); err != nil {
+		return err
+	}
+	fault := n.fault(b.Port, "", b.What)
 	tx, err := n.store.DB().BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -107,8 +111,7 @@ func (n *node) addMessage(ctx context.Context, s Submission) error {
 	if err := sqlite.OutboxAt(tx, n.clock.Now).Publish(s.Topic, m); err != nil {
 		return err
 	}
-	b := Boundary{Port: PortApplication, What: "submits " + s.name()}
-	if err := n.before(b); err != nil {
+	if err := n.before(b, fault); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -117,7 +120,7 @@ func (n *node) addMessage(ctx context.Context, s Submission) error {
 	if err := n.follow(ctx); err != nil {
 		return err
 	}
-	if err := n.after(b); err != nil {
+	if err := n.leave(b, fault); err != nil {
 		return err
 	}
 	n.engine.Nudge()
@@ -126,8 +129,16 @@ func (n *node) addMessage(ctx context.Context, s Submission) error {
 
 // follow takes note of what the application has appended.
 func (n *node) follow(ctx context.Context) error {
-	return n.store.Read(ctx, func(r store.Reader) (err error) {
-		n.head, _, err = r.Head()
+	return n.store.Read(ctx, func(r store.Reader) error {
+		head, _, err := r.Head()
+		if err != nil {
+			return err
+		}
+		page, err := r.After(n.w.head, int(head-n.w.head))
+		for _, env := range page {
+			n.tell(Entry{Event: &env})
+		}
+		n.reached(head)
 		return err
 	})
 }
@@ -151,60 +162,31 @@ func (n *node) consumers() map[string]handlers.Consumer {
 type inboxPort struct{ n *node }
 
 func (p *inboxPort) Consume(ctx context.Context, id events.MessageID, delivery string, effect func(context.Context, *sql.Tx) error) (bool, error) {
-	n := p.n
-	if n.dead {
-		return false, ErrDead
+	n, b := p.n, Boundary{Port: PortApplication, What: "handles " + p.n.w.names.runs[events.RunID(id)]}
+	if err := n.pause("before " + b.call()); err != nil {
+		return false, err
 	}
-	b := Boundary{Port: PortApplication, What: "handles " + n.w.names.runs[events.RunID(id)]}
+	fault := n.fault(b.Port, "", b.What)
 	done, err := n.store.Consume(ctx, id, delivery, func(ctx context.Context, tx *sql.Tx) error {
 		if err := effect(ctx, tx); err != nil {
 			return err
 		}
-		return n.before(b)
+		return n.before(b, fault)
 	})
 	if err != nil || !done {
 		return false, err
 	}
-	n.stack[len(n.stack)-1].committed = true
+	n.w.current.delivery.committed = true
 	if err := n.follow(ctx); err != nil {
 		return true, err
 	}
-	return true, n.after(b)
+	return true, n.leave(b, fault)
 }
 
-// appPort is the bus of application messages as the relay sees it. It refuses what nobody here consumes, as node does.
-type appPort struct{ n *node }
-
-func (p *appPort) Name() string { return events.TransportLocal }
-
-func (p *appPort) Send(ctx context.Context, topic string, m *message.Message) transport.Receipt {
-	n := p.n
+// applicationNotice is what the bus knows of an application's message.
+func applicationNotice(m *message.Message) (transport.Notice, error) {
 	id, err := events.ParseMessageID(m.Metadata.Get(events.MetadataMessageID))
-	if err != nil {
-		return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: err}
-	}
-	notice := transport.Notice{Kind: events.KindMessage, Run: events.RunID(id), Wakeup: wakeupOf(m.UUID)}
-	b := Boundary{Port: PortPublish, What: n.w.names.message(notice)}
-	if err := n.before(b); err != nil {
-		return transport.Unknown(err)
-	}
-	receipt := transport.Accepted("queued in process")
-	if n.w.c.Messages[topic] == nil {
-		receipt = transport.Receipt{Outcome: events.Refused, Permanent: true, Err: fmt.Errorf("nobody consumes topic %q", topic)}
-	} else {
-		n.bus.push(&delivery{m: m.Copy(), notice: notice, topic: topic})
-		n.w.out.Published = append(n.w.out.Published, check.Published{
-			ID: m.UUID, Kind: notice.Kind, Run: notice.Run, N: notice.Wakeup, After: n.head,
-		})
-	}
-	if err := n.after(b); err != nil {
-		return transport.Unknown(err)
-	}
-	n.meanwhile(ctx, consumers) // a consumer may be faster than the receipt
-	if n.dead {
-		return transport.Unknown(ErrDead)
-	}
-	return receipt
+	return transport.Notice{Kind: events.KindMessage, Run: events.RunID(id), Wakeup: wakeupOf(m.UUID)}, err
 }
 
 // wakeupOf reads the number of a wakeup out of the id of its message (K-3).

@@ -20,6 +20,8 @@ const (
 	PortEffect   Port = "effect"
 
 	PortApplication Port = "application"
+
+	PortNone Port = "" // of a node that is killed between two boundaries
 )
 
 // Boundary is a moment before or behind the call of a port.
@@ -36,45 +38,89 @@ func (b Boundary) Label() string {
 	if b.Behind {
 		side = "after"
 	}
-	return side + " " + string(b.Port) + " " + b.What
+	return side + " " + b.call()
 }
+
+func (b Boundary) call() string { return string(b.Port) + " " + b.What }
 
 func (b Boundary) String() string { return fmt.Sprintf("%03d %s", b.N, b.Label()) }
 
-func (n *node) before(b Boundary) error {
+// before passes the boundary before a call, and behind the one behind it. A fault may kill the node there.
+func (n *node) before(b Boundary, f Fault) error {
 	b.Behind = false
-	return n.pass(b)
+	return n.pass(b, f, KillBefore)
 }
 
-func (n *node) after(b Boundary) error {
+func (n *node) behind(b Boundary, f Fault) error {
 	b.Behind = true
-	return n.pass(b)
+	return n.pass(b, f, KillBehind)
+}
+
+// enter is before, and others may move; leave is behind, and others may.
+func (n *node) enter(b Boundary, f Fault) error {
+	if err := n.pause("before " + b.call()); err != nil {
+		return err
+	}
+	return n.before(b, f)
+}
+
+func (n *node) leave(b Boundary, f Fault) error {
+	if err := n.behind(b, f); err != nil {
+		return err
+	}
+	return n.pause("behind " + b.call())
 }
 
 // pass counts a boundary, and kills the node if its time has come.
-func (n *node) pass(b Boundary) error {
+func (n *node) pass(b Boundary, f Fault, kills FaultKind) error {
 	if n.dead {
 		return ErrDead
 	}
 	b.N = len(n.life.Boundaries) + 1
 	n.life.Boundaries = append(n.life.Boundaries, b)
-	if b.N != n.kill {
+	if b.Port != PortCommit { // a commit is told by its events
+		n.tell(Entry{Call: &b, Fault: f})
+	}
+	if b.N != n.kill && f.How != kills {
 		return nil
 	}
-	n.dead = true
-	n.w.crashes = append(n.w.crashes, Crash{At: b, Time: n.w.Now(), Head: n.head, Lost: n.lost()})
+	n.die(b)
 	return ErrDead
+}
+
+// die kills the node. The world unwinds its tasks when the one that runs gives its turn back.
+func (n *node) die(at Boundary) {
+	n.dead = true
+	n.w.crashes = append(n.w.crashes, Crash{At: at, Node: n.number, Time: n.w.Now(), Head: n.w.head, Lost: n.lost()})
+	n.tell(Entry{Crash: &at})
+}
+
+// Entry is something that has happened in a world: an event, a call of a port, or the death of a node.
+type Entry struct {
+	Node  int
+	Event *events.Envelope // on disk
+	Call  *Boundary        // a boundary of a port that is no commit; or a commit that fails
+	Fault Fault            // of the call
+	Crash *Boundary        // where the node died
+	// Refused is what a transaction was refused with by a rule. Nothing of it is on disk.
+	Refused error
+}
+
+func (n *node) tell(e Entry) {
+	if n.w.c.Trace != nil {
+		e.Node = n.number
+		n.w.c.Trace(e)
+	}
 }
 
 // names are how people call runs and units. Identifiers depend on the seed, and on what a crash has undone.
 type names struct {
 	runs  map[events.RunID]string
 	units map[events.UnitID]string
-	runOf map[events.UnitID]events.RunID
 }
 
 func newNames() names {
-	return names{map[events.RunID]string{}, map[events.UnitID]string{}, map[events.UnitID]events.RunID{}}
+	return names{map[events.RunID]string{}, map[events.UnitID]string{}}
 }
 
 func (s names) clone() names {
@@ -84,9 +130,6 @@ func (s names) clone() names {
 	}
 	for k, v := range s.units {
 		c.units[k] = v
-	}
-	for k, v := range s.runOf {
-		c.runOf[k] = v
 	}
 	return c
 }
@@ -101,7 +144,6 @@ func (s names) learn(env events.Envelope) {
 	case events.UnitPlanned:
 		if id, ok := env.Stream.Unit(); ok {
 			s.units[id] = fmt.Sprintf("%s %d %s/%s", s.runs[e.Run], e.Ordinal, e.Source, e.Dataset)
-			s.runOf[id] = e.Run
 		}
 	}
 }

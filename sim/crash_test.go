@@ -3,7 +3,9 @@ package sim_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,8 +35,10 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 		defer mu.Unlock()
 		for _, id := range ids(o.rows()) {
 			seen[id]++
+			reach("crash %s", id)
 		}
 	})
+	t.Logf("crash windows: %d", len(b.boundaries))
 	if t.Failed() || *window != 0 || sample > 1 || b.scenario.seed != goldenSeed {
 		return
 	}
@@ -54,6 +58,61 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 		}
 	}
 	requireGolden(t, "crash/post_sync_losses.txt", golden)
+}
+
+// C-37, SC-354: pairs of crashes: a second one anywhere behind the recovery of a first. Both cost what their rows allow.
+func TestPairsOfCrashes(t *testing.T) {
+	b := measure(t, small())
+	const every = 11 * sample // of all pairs; it has no common factor with the number of boundaries
+	n := len(b.boundaries)
+	var ran atomic.Int64
+	enumerate(t, n*n, every, func(v *verdict, i int) {
+		first, again := b.boundaries[i/n].N, i%n+1
+		if *window != 0 && first != *window || *second != 0 && again != *second {
+			return
+		}
+		v.name = fmt.Sprintf("crash at %s, and at boundary %d of the next life, seed %d: go test ./sim -run TestPairsOfCrashes -seed %[3]d -window %[4]d -second %[5]d",
+			b.boundaries[i/n], again, b.scenario.seed, first, again)
+		w := b.world(v, first, again)
+		e := b.finish(v, w)
+		require.NotEmpty(v, w.Crashes())
+		b.recovered(v, e)
+		ran.Add(1)
+	})
+	t.Logf("pairs of crashes: %d of %d", ran.Load(), n*n)
+}
+
+// C-2 to C-29, I-24, N-2, SC-354: one of two nodes dies at a boundary, with the messages on a bus in its memory or on a broker
+// outside. The other one cannot know, so leases and claims run out; every run ends all the same, within the bounds of the
+// table for a shared store.
+func TestOneOfTwoNodesDiesAtEveryBoundary(t *testing.T) {
+	const shared = 16*time.Minute + 2*time.Minute // the longest bound of the rows that a death can be, and a backoff on each side
+	for _, broker := range []bool{false, true} {
+		t.Run(fmt.Sprintf("broker=%t", broker), func(t *testing.T) {
+			b := measureOn(t, whole(), 2)
+			var ran atomic.Int64
+			enumerate(t, 2*len(b.boundaries), 3*sample, func(v *verdict, i int) {
+				node, at := i%2, i/2+1
+				if *window != 0 && at != *window {
+					return
+				}
+				v.name = fmt.Sprintf("node %d dies at boundary %d, seed %d: go test ./sim -run 'TestOneOfTwoNodesDiesAtEveryBoundary/broker=%t' -seed %[3]d -window %[2]d",
+					node+1, at, b.scenario.seed, broker)
+				c := b.config(v)
+				c.Broker = broker
+				c.Kills = make([]int, 2)
+				c.Kills[node] = at
+				w := b.worldOf(v, c)
+				e := b.finish(v, w)
+				b.ended(v, e)
+				for _, life := range w.Lives() {
+					require.LessOrEqual(v, life.Waited, shared, "waited in incarnation %d", life.Incarnation)
+				}
+				ran.Add(int64(len(w.Crashes())))
+			})
+			t.Logf("crash windows of one of two nodes, broker %t: %d", broker, ran.Load())
+		})
+	}
 }
 
 // C-37, N-4, SC-354: a second crash at each of the first boundaries of the recovery of a first. Every step of a boot may

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,20 +23,40 @@ import (
 type baseline struct {
 	scenario   scenario
 	template   string // an empty store, made once: most of a new store's time is its first page on the disk
-	boundaries []sim.Boundary
+	nodes      int
+	boundaries []sim.Boundary       // of the first incarnation
+	stops      []stop               // of all
 	content    map[string][]sim.Row // by unit
+}
+
+// stop is a place of an incarnation.
+type stop struct {
+	sim.Stop
+	incarnation int
 }
 
 // measure runs a scenario without a fault, and makes sure that this is what it is.
 func measure(t *testing.T, s scenario) baseline {
 	t.Helper()
-	b := baseline{scenario: s, template: emptyStore(t), content: map[string][]sim.Row{}}
+	return measureOn(t, s, 1)
+}
+
+// measureOn does so on several nodes that share the store.
+func measureOn(t *testing.T, s scenario, nodes int) baseline {
+	t.Helper()
+	b := baseline{scenario: s, template: emptyStore(t), nodes: nodes, content: map[string][]sim.Row{}}
 	v := judge(t.TempDir(), func(v *verdict) {
 		w := b.world(v)
 		e := b.finish(v, w)
 		life := w.Lives()[0]
 		b.boundaries = life.Boundaries
-		require.LessOrEqual(v, life.Waited, s.waits, "without a fault nothing else waits")
+		for _, l := range w.Lives() {
+			for _, s := range l.Stops {
+				b.stops = append(b.stops, stop{s, l.Incarnation})
+			}
+		}
+		// What another process has committed is seen within a second.
+		require.LessOrEqual(v, life.Waited, s.waits+time.Duration(nodes-1)*10*time.Second, "without a fault nothing else waits")
 		require.Empty(v, life.Materialized, "without a fault nothing is materialized")
 		for _, u := range e.units {
 			require.Equal(v, events.UnitHasSucceeded, u.Status, e.name(u))
@@ -61,10 +82,20 @@ func emptyStore(t *testing.T) string {
 
 // world is a world of the scenario in the folder of the verdict, on a copy of the empty store. It is buried with it.
 func (b baseline) world(v *verdict, kills ...int) *sim.World {
-	w := sim.New(sim.Config{
+	c := b.config(v)
+	c.Kills = kills
+	return b.worldOf(v, c)
+}
+
+func (b baseline) config(v *verdict) sim.Config {
+	return sim.Config{
 		Store: b.newStore(v, "towline.db"), Seed: b.scenario.seed, Syncs: b.scenario.syncs, Knobs: b.scenario.knobs,
-		Kills: kills, Messages: b.scenario.topics,
-	})
+		Messages: b.scenario.topics, Nodes: b.nodes, Trace: reachEntry,
+	}
+}
+
+func (b baseline) worldOf(v *verdict, c sim.Config) *sim.World {
+	w := sim.New(c)
 	w.Request(b.scenario.requests...)
 	w.Act(b.scenario.acts...)
 	w.Submit(b.scenario.submissions...)
@@ -102,6 +133,7 @@ func (b baseline) finish(v *verdict, w *sim.World) ending {
 	e := ending{w: w, names: map[events.UnitID]string{}}
 	e.read(v)
 	v.log = tell(e.log, w.Crashes())
+	reachLog(e.log)
 	require.NoError(v, err)
 	e.invariants(v)
 	e.views(v, b.newStore(v, "scratch.db"))

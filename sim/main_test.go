@@ -1,6 +1,12 @@
 package sim_test
 
-import "flag"
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"testing"
+)
 
 var (
 	all     = flag.Bool("all", false, "enumerate every window where the usual run takes a sample; it takes minutes")
@@ -10,3 +16,39 @@ var (
 	second  = flag.Int("second", 0, "of the crashes during a recovery, only those at this boundary; 0: all")
 	window  = flag.Int("window", 0, "enumerate only the crash at this boundary; 0: all")
 )
+
+// Worlds make much garbage and keep little.
+const gcPercent = 400
+
+// TestMain runs the tests, and when all of them have run, looks at what they have reached.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(gcPercent)
+	code := m.Run()
+	if code == 0 && everything() {
+		code = gate()
+	}
+	os.Exit(code)
+}
+
+// everything: nothing was left out.
+func everything() bool {
+	for _, name := range []string{"test.run", "test.skip"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return !testing.Short() && sample == 1 && *seed == 0 && *window == 0
+}
+
+func gate() int {
+	problems, err := unreached()
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	fmt.Printf("reached: %d things that can happen\n", len(reached.n))
+	for _, p := range problems {
+		fmt.Println(p)
+	}
+	return min(len(problems), 1)
+}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/handlers"
 	"github.com/towline-dev/towline/provider"
@@ -19,9 +19,10 @@ import (
 )
 
 // node is one incarnation: the parts of production between the ports of the world. It is what package node ties
-// together, with turns instead of loops.
+// together, with tasks that the world starts instead of loops.
 type node struct {
 	w        *World
+	number   int // from 1; the next incarnation of a node has the same
 	life     *Life
 	store    *sqlite.Store
 	clock    *towline.Clock
@@ -29,29 +30,33 @@ type node struct {
 	relay    *relay.Relay
 	handlers *handlers.Handlers
 	bus      bus
-	chance   *rand.Rand // who moves next
 
-	kill int // boundary at which it dies; 0: none
-	dead bool
-	head events.Position
+	tasks     []*task
+	timers    []*timer
+	timersSet int
 
-	due      events.Micros // as in the loop of relay.Runner
+	kill     int // boundary at which it dies; 0: none
+	up       bool
+	dead     bool
+	stopping bool // a clean stop is under way
+	stopped  bool
+	frozen   time.Time // nothing of it goes on before
+
+	seen     events.Position // newest event of the log that it knows of
+	due      events.Micros   // as in the loops of relay.Runner
 	nextPass events.Micros
-	passing  bool        // the relay is on the stack: passes never overlap (REC-2)
-	stack    []*delivery // messages in work, the innermost last
-	working  int         // of them, units
-	leases   []*held
+	passing  bool                // a round of the relay is under way: passes never overlap (REC-2)
+	beating  bool                // so is one of the heartbeat
+	inWork   map[events.Kind]int // messages
 
 	operators operators
 }
 
-func newNode(ctx context.Context, w *World) (*node, error) {
+func newNode(ctx context.Context, w *World, number int) (*node, error) {
 	incarnation := len(w.lives) + 1
-	life := &Life{Incarnation: incarnation, Materialized: map[events.Kind]int{}}
-	n := &node{
-		w: w, life: life, clock: towline.NewClock(func() time.Time { return w.now }),
-		chance: rand.New(rand.NewChaCha8(w.seed("chance", incarnation))),
-	}
+	life := &Life{Incarnation: incarnation, Node: number, Materialized: map[events.Kind]int{}}
+	n := &node{w: w, number: number, life: life, inWork: map[events.Kind]int{}}
+	n.clock = towline.NewClockPair(n.wall, func() time.Duration { return w.now.Sub(w.c.Start) })
 	if incarnation <= len(w.c.Kills) {
 		n.kill = w.c.Kills[incarnation-1]
 	}
@@ -63,6 +68,31 @@ func newNode(ctx context.Context, w *World) (*node, error) {
 	return n, nil
 }
 
+// wall is the wall clock of the node's host.
+func (n *node) wall() time.Time { return n.w.now.Add(n.w.stepped) }
+
+func (n *node) named(task string) string { return fmt.Sprintf("%d/%s", n.number, task) }
+
+// serves: it is up, and takes what comes.
+func (n *node) serves() bool { return n.up && !n.dead && !n.stopping }
+
+func (n *node) frozenNow() bool { return n.w.now.Before(n.frozen) }
+
+// boot opens the node, in a task: to boot is to write.
+func (n *node) boot(ctx context.Context) {
+	n.start("boot", func() {
+		err := n.open(ctx)
+		if err == nil {
+			n.up = true
+			return
+		}
+		if !n.dead {
+			n.w.bootErr = errors.Join(n.w.bootErr, err)
+			n.dead = true
+		}
+	})
+}
+
 // open is what node.Open does.
 func (n *node) open(ctx context.Context) (err error) {
 	var syncs []towline.Sync
@@ -71,16 +101,15 @@ func (n *node) open(ctx context.Context) (err error) {
 		syncs = append(syncs, s.Sync)
 		ports[s.Name] = n.ports(s)
 	}
-	logger := slog.New(slog.DiscardHandler)
 	n.engine, err = towline.Open(ctx, &storePort{n: n, inner: n.store}, towline.Config{
-		Syncs: syncs, Knobs: n.w.c.Knobs, Clock: n.clock, Logger: logger,
-		Entropy: rand.NewChaCha8(n.w.seed("entropy", n.life.Incarnation)),
+		Syncs: syncs, Knobs: n.w.c.Knobs, Clock: n.clock, Logger: slog.New(slog.DiscardHandler),
+		Entropy: n.w.entropy(n.life.Incarnation),
 	})
 	if err != nil {
 		return fmt.Errorf("open the engine of incarnation %d: %w", n.life.Incarnation, err)
 	}
 	n.handlers = handlers.New(n.engine, handlers.Config{
-		Ports: ports, Workers: n.w.c.Workers, Name: "sim", Messages: n.consumers(), Inbox: &inboxPort{n},
+		Ports: ports, Workers: n.w.c.Workers, Name: "sim", Messages: n.consumers(), Inbox: &inboxPort{n}, Runtime: n,
 	})
 	n.relay, err = relay.Synchronous(n.engine, n.route)
 	n.nextPass = n.engine.Now() // the first pass is now
@@ -88,61 +117,62 @@ func (n *node) open(ctx context.Context) (err error) {
 }
 
 func (n *node) route(k events.Kind) transport.Publisher {
-	if k == events.KindMessage {
-		return &appPort{n}
-	}
-	return &busPort{n}
+	return &publisher{n: n, application: k == events.KindMessage}
 }
 
-// who may move.
-type who struct{ relay, units bool }
-
-var (
-	anybody = who{relay: true, units: true}
-	// While a publish is under way nobody publishes, and no unit begins: its work takes time, for which a publish does
-	// not wait.
-	consumers = who{}
-)
-
-// turn lets one of those who can do something do it; false: nobody can before the clock moves.
-func (n *node) turn(ctx context.Context, may who) bool {
-	if n.operatorReady(ctx) {
-		n.act(ctx)
-		return !n.dead
+// beginnings are the moves by which the node would begin something.
+func (n *node) beginnings(ctx context.Context) (out []move) {
+	begin := func(name string, f func()) {
+		out = append(out, move{n.named(name), func() { n.w.run(n.start(name, f)) }})
 	}
-	var able []func(context.Context)
-	if len(n.w.pending) > 0 {
-		able = append(able, n.request)
+	if !n.up || n.dead {
+		return nil
 	}
-	if len(n.w.submissions) > 0 {
-		able = append(able, n.submit)
-	}
-	if may.relay && n.relayReady() {
-		able = append(able, n.reconcile)
+	if !n.beating && (n.handlers.RenewIn() <= 0 || len(n.engine.Revoked()) > 0) {
+		begin("heartbeat", func() { n.renew(ctx) })
 	}
 	for _, k := range events.Kinds {
-		if k == events.KindUnit && (!may.units || n.working >= n.w.c.Workers) {
-			continue
-		}
-		if n.bus.waiting(k) {
-			able = append(able, func(ctx context.Context) { n.deliver(ctx, k) })
+		if n.inWork[k] < n.lanes(k) && n.takes(k) {
+			if d := n.next(k); d != nil {
+				begin(n.w.names.message(d.notice), func() { n.deliver(ctx, d) })
+			}
 		}
 	}
-	if n.dead || len(able) == 0 {
-		return false
+	if !n.serves() {
+		return out
 	}
-	able[n.chance.IntN(len(able))](ctx)
-	return true
+	if n.w.stopsNode(n) {
+		begin("stop", func() { n.stop(ctx) })
+	}
+	if len(n.w.pending) > 0 {
+		begin("plan "+n.w.pending[0].Sync, func() { n.request(ctx) })
+	}
+	if len(n.w.submissions) > 0 {
+		begin("submit "+n.w.submissions[0].name(), func() { n.submit(ctx) })
+	}
+	if n.relayReady() {
+		begin("relay", func() { n.reconcile(ctx) })
+	}
+	return out
 }
 
-// meanwhile lets others move, a few times at most.
-func (n *node) meanwhile(ctx context.Context, may who) {
-	const most = 3
-	for range n.chance.IntN(most) {
-		if !n.turn(ctx, may) {
-			return
-		}
+// alarms are the times at which a living node wants to begin something by itself.
+func (n *node) alarms() []time.Time {
+	if !n.up || n.dead {
+		return nil
 	}
+	out := []time.Time{n.w.now.Add(n.handlers.RenewIn())}
+	if n.serves() && !n.passing {
+		out = append(out, n.timeOf(n.due), n.timeOf(n.nextPass))
+	}
+	return append(out, n.timeOf(n.operators.next), n.bus.next(n.w.now))
+}
+
+// renew is a turn of the heartbeat.
+func (n *node) renew(ctx context.Context) {
+	n.beating = true
+	defer func() { n.beating = false }()
+	n.handlers.Renew(ctx)
 }
 
 // request is the client: it repeats what was not accepted, with the same key.
@@ -151,19 +181,29 @@ func (n *node) request(ctx context.Context) {
 	n.w.pending = n.w.pending[1:]
 	_, err := n.engine.Plan(ctx, spec)
 	switch {
-	case n.dead:
+	case n.dead, n.excused(err):
 		n.w.pending = append([]towline.RunSpec{spec}, n.w.pending...)
 	case err != nil:
 		n.w.breaks("plan a run of %s: %w", spec.Sync, err)
 	}
 }
 
-// relayReady reads the signals of the engine, as the loop of relay.Runner does.
+// excused: the world has made a call fail or somebody late, and this is how it shows: the store is away, or a claim has ended
+// before its mark, which is refused loudly (O-9).
+func (n *node) excused(err error) bool {
+	return n.w.disturbed && (errors.Is(err, towline.ErrUnavailable) || errors.Is(err, decider.ErrClaimLost))
+}
+
+// relayReady reads the signals of the engine, as the loops of relay.Runner do.
 func (n *node) relayReady() bool {
 	if n.passing {
 		return false
 	}
 	now := n.engine.Now()
+	if n.seen < n.w.head { // another process has committed: that is seen within a second
+		n.seen = n.w.head
+		n.due = events.Earliest(n.due, now.Add(events.SpanOf(time.Second)))
+	}
 	for {
 		select {
 		case <-n.engine.Nudged():
@@ -178,7 +218,7 @@ func (n *node) relayReady() bool {
 	}
 }
 
-// reconcile is one round of that loop.
+// reconcile is one round of those loops.
 func (n *node) reconcile(ctx context.Context) {
 	n.passing = true
 	defer func() { n.passing = false }()
@@ -200,14 +240,20 @@ func (n *node) stepOrPass(ctx context.Context) relay.Report {
 }
 
 func (n *node) round(ctx context.Context, round func(context.Context) relay.Report) (due events.Micros) {
+	const later = time.Second // due, and not to be moved, or the store is away: relay.Runner waits as long
 	report := round(ctx)
 	n.note(report)
-	if err := report.Err(); err != nil && !n.dead {
-		n.w.breaks("reconcile: %w", err)
+	again := n.engine.Now().Add(events.SpanOf(later))
+	for _, err := range report.Errors {
+		if !n.dead && !n.excused(err) {
+			n.w.breaks("reconcile: %w", err)
+		}
+	}
+	if len(report.Errors) > 0 {
+		return again
 	}
 	if report.Changed() == 0 && report.NextDue != 0 && report.NextDue <= n.engine.Now() {
-		const later = time.Second // due, and not to be moved: relay.Runner waits as long
-		return n.engine.Now().Add(events.SpanOf(later))
+		return again
 	}
 	return report.NextDue
 }
@@ -218,79 +264,28 @@ func (n *node) note(report relay.Report) {
 	}
 }
 
-// wait moves the clock to the next time at which the relay or an operator has something to do.
-func (n *node) wait() time.Duration {
-	next := events.Earliest(events.Earliest(n.due, n.nextPass), n.operators.next)
-	d := max(next.Sub(n.w.Now()).Std(), time.Microsecond)
-	n.w.now = n.w.now.Add(d)
-	return d
+// stop is a clean stop, as node.Run does it (N-6): nothing more is taken, what runs has its grace, what is sent at most once
+// its chance, and NodeStopped is the last word.
+func (n *node) stop(ctx context.Context) {
+	n.stopping = true
+	n.handlers.Drain()
+	me := n.w.current
+	n.Wait(func() bool { return n.dead || !n.passing })
+	grace := n.AfterFunc(n.engine.Knobs().ShutdownGrace, n.handlers.Stop)
+	n.Wait(func() bool {
+		return n.dead || len(n.tasks) == 1 && n.tasks[0] == me && !n.bus.waiting(events.KindPostSync)
+	})
+	grace.Stop()
+	n.handlers.Stop()
+	if err := n.engine.Stop(ctx, "stopped"); err != nil && !n.dead && !n.excused(err) {
+		n.w.breaks("stop: %w", err)
+	}
+	n.stopped, n.up = true, false
+	n.w.stops = slices.DeleteFunc(n.w.stops, func(number int) bool { return number == n.number })
 }
 
-// held is the lease of a unit that runs in this process.
-type held struct {
-	lease   towline.Lease
-	renewed events.Micros
-	every   events.Span
-}
-
-// holds follows the leases by what commits, as the heartbeat of package handlers does by what is claimed.
-func (n *node) holds(env events.Envelope) {
-	unit, ok := env.Stream.Unit()
-	if !ok {
-		return
-	}
-	switch e := env.Event.(type) {
-	case events.UnitClaimed:
-		h := &held{renewed: env.At, every: e.LeaseExpiresAt.Sub(env.At) / 3}
-		h.lease.Unit.Unit, h.lease.Unit.Run, h.lease.Unit.Attempt, h.lease.Token = unit, n.w.names.runOf[unit], e.Attempt, e.Token
-		n.leases = append(n.leases, h)
-	case events.UnitSucceeded, events.UnitFailed, events.UnitRetryScheduled, events.UnitCancelled:
-		n.leases = slices.DeleteFunc(n.leases, func(h *held) bool { return h.lease.Unit.Unit == unit })
-	}
-}
-
-// work is the time that a provider needs. Others move meanwhile, and leases are renewed every third of them.
-func (n *node) work(ctx context.Context, d time.Duration) error {
-	for n.operatorReady(ctx) { // who waits for a unit to run does not miss it
-		n.act(ctx)
-	}
-	n.meanwhile(ctx, anybody)
-	n.w.look(ctx, false)
-	for d > 0 && !n.dead {
-		step := d
-		for _, h := range n.leases {
-			step = min(step, max(h.renewed.Add(h.every).Sub(n.w.Now()).Std(), time.Second))
-		}
-		n.w.now = n.w.now.Add(step)
-		d -= step
-		n.beat(ctx)
-	}
-	if n.dead {
-		return ErrDead
-	}
-	return nil
-}
-
-// beat renews the leases that are due, in one transaction (HU-3).
-func (n *node) beat(ctx context.Context) {
-	now := n.w.Now()
-	var due []towline.Lease
-	for _, h := range n.leases {
-		if now >= h.renewed.Add(h.every) {
-			h.renewed = now
-			due = append(due, h.lease)
-		}
-	}
-	if len(due) == 0 || n.dead {
-		return
-	}
-	lost, err := n.engine.RenewAll(ctx, due)
-	if err = errors.Join(append(lost, err)...); err != nil && !n.dead {
-		n.w.breaks("renew: %w", err)
-	}
-}
-
-func takes(s Sync, u provider.Unit) time.Duration {
+// takes is how long the provider works on an attempt.
+func (s Sync) takes(u provider.Unit) time.Duration {
 	if s.Takes == nil {
 		return time.Second
 	}

@@ -156,7 +156,7 @@ func (o *oracle) unitRows(run check.Run, u check.Unit) []row {
 		}
 		return []row{r}
 	case u.Status == events.UnitIsPlanned && u.Plan.Tier == events.TierWorkItem && o.referencesDone(u):
-		return []row{{id: "C-38", run: run.ID}}
+		return []row{{id: "C-38", run: run.ID, kind: events.KindDispatch}} // "else REC-7"
 	}
 	return nil
 }

@@ -20,17 +20,20 @@ import (
 // for the invariants that the log alone cannot show.
 type Outside struct {
 	Destination *Destination
+	Broker      *Broker // its queue; empty where each node has a bus in its memory
 	Published   []check.Published
 	Called      []check.Called
 	Written     []check.Written
 	tries       map[Place]int // calls of a provider for what a fence protects, by any run
 }
 
-func newOutside() *Outside { return &Outside{Destination: NewDestination(), tries: map[Place]int{}} }
+func newOutside() *Outside {
+	return &Outside{Destination: NewDestination(), Broker: &Broker{}, tries: map[Place]int{}}
+}
 
 func (o *Outside) clone() *Outside {
 	return &Outside{
-		Destination: o.Destination.clone(), Published: slices.Clone(o.Published), Called: slices.Clone(o.Called),
+		Destination: o.Destination.clone(), Broker: o.Broker.clone(), Published: slices.Clone(o.Published), Called: slices.Clone(o.Called),
 		Written: slices.Clone(o.Written), tries: maps.Clone(o.tries),
 	}
 }

@@ -1,13 +1,12 @@
-// Package sim runs the engine, the relay and the handlers of production in one goroutine, on a real SQLite file, between
-// ports that it owns. Time is virtual, ids and tokens come from a seed, and so does the choice of who moves next: the
-// same configuration gives the same log, byte for byte.
+// Package sim runs the engine, the relay and the handlers of production on a real SQLite file, between ports that it owns.
+// One goroutine runs at a time, time is virtual, ids and tokens come from a seed, and so does the choice of who moves next:
+// the same configuration gives the same log, byte for byte.
 //
-// Every call of a port passes a boundary before it and one behind it. A node can be killed at any of them: from then on
-// its ports do nothing and answer ErrDead, also to deferred calls, and its in-process messages are lost. What lives
-// outside of the process (the store, the destination, what broker and provider remember) stays.
-//
-// While a provider works, and while a publish is under way, others may move; they return before it does. So several
-// units run at once, and a wish can arise while its register is claimed, without a second goroutine.
+// Whatever a node does is a task: a coroutine that gives others their turn before and behind every call of a port. Every
+// such call passes a boundary before it and one behind it. A node can be killed at any of them: from then on its ports do
+// nothing and answer ErrDead, also to deferred calls, and its in-process messages are lost. What lives outside of the
+// process (the store, the destination, what broker and provider remember) stays. A task, or a whole node, can be held at any
+// place and go on much later: a zombie. Calls can fail in every way that their port knows (Fault).
 package sim
 
 import (
@@ -16,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -40,11 +40,25 @@ type Config struct {
 	Start   time.Time // virtual time at the beginning; zero: DefaultStart
 	Syncs   []Sync
 	Knobs   towline.Knobs // zero: the defaults
-	Workers int           // units that run at once; zero: 3
+	Workers int           // units that run at once in a node; zero: 3
+	// Nodes are how many processes there are; zero: 1, which has the store to itself. More share it.
+	Nodes int
+	// Broker carries the messages of the engine through a broker outside of the nodes, which no crash takes away. False:
+	// each node has a bus in its memory.
+	Broker bool
 	// Messages are the topics of application messages that this process consumes. A message of another is refused.
 	Messages map[string]Handler
 	// Kills[i] is the boundary at which incarnation i+1 dies, counted from its start; 0, or none: it lives.
 	Kills []int
+	// Holds make zombies.
+	Holds []Hold
+	// Faults says what goes wrong with a call that is about to be made. nil: nothing does.
+	Faults func(Call) Fault
+	// Choose says which of several moves is made, by its index; the first is to go on with what has moved last. nil: the
+	// seed chooses.
+	Choose func(moves []string) int
+	// Trace is told what happens, as it happens. nil: nobody listens.
+	Trace func(Entry)
 }
 
 // DefaultStart is 2026-03-02T08:00:00Z, a Monday.
@@ -60,26 +74,40 @@ type Sync struct {
 	Takes    func(provider.Unit) time.Duration // how long the provider works on an attempt; nil: a second
 }
 
-// World is a store, what lives outside of it, and at most one living node.
+// World is a store, what lives outside of it, and the nodes on it.
 type World struct {
 	c           Config
 	now         time.Time
+	stepped     time.Duration // by which the wall clocks are ahead
+	head        events.Position
 	out         *Outside
 	pending     []towline.RunSpec // requests that were not accepted yet
 	acts        []Act             // that are not over
 	submissions []Submission      // that have not committed
-	node        *node             // nil: none lives
+	stops       []int             // nodes that are to stop cleanly
+	nodes       []*node
 	lives       []*Life
 	crashes     []Crash
+	held        int  // holds that were met
+	disturbed   bool // calls were made to fail, or something was held
 	names       names
 	broken      []error                                    // what should not have happened in a living node
+	bootErr     error                                      // why a node did not come up
 	watch       func(ctx context.Context, idle bool) error // nil: nobody looks
+
+	chance  *rand.Rand
+	current *task         // whose turn it is
+	last    *task         // that moved last
+	yielded chan struct{} // a task has given its turn back
+	acting  bool          // an operator is at it
 }
 
 // Life is what became of one incarnation.
 type Life struct {
 	Incarnation  int // from 1
+	Node         int // its number, from 1
 	Boundaries   []Boundary
+	Stops        []Stop
 	Materialized map[events.Kind]int // by all its passes
 	// Waited is the virtual time that passed because nobody could do anything, until the last run had ended and every
 	// post_sync had been tried. The time that providers work is no part of it.
@@ -89,6 +117,7 @@ type Life struct {
 // Crash is what was true when a node died.
 type Crash struct {
 	At   Boundary
+	Node int
 	Time events.Micros
 	Head events.Position // of the log
 	Lost []Message       // in the process, and without effect yet
@@ -102,7 +131,8 @@ func New(c Config) *World {
 	if c.Workers <= 0 {
 		c.Workers = defaultWorkers
 	}
-	return &World{c: c, now: c.Start, out: newOutside(), names: newNames()}
+	c.Nodes = max(c.Nodes, 1)
+	return &World{c: c, now: c.Start, out: newOutside(), names: newNames(), yielded: make(chan struct{}), disturbed: c.Faults != nil || len(c.Holds) > 0}
 }
 
 // Request asks for a run. It is repeated until it is accepted, also behind a crash, so it needs a key.
@@ -112,9 +142,15 @@ func (w *World) Request(specs ...towline.RunSpec) { w.pending = append(w.pending
 // idle. Its error ends the run.
 func (w *World) Watch(fn func(ctx context.Context, idle bool) error) { w.watch = fn }
 
-func (w *World) look(ctx context.Context, idle bool) {
-	if w.watch == nil || w.node.dead {
+func (w *World) look(ctx context.Context) {
+	if w.watch == nil || w.living() == nil {
 		return
+	}
+	idle := true
+	for _, n := range w.nodes {
+		for _, t := range n.tasks {
+			idle = idle && !t.works
+		}
 	}
 	if err := w.watch(ctx, idle); err != nil {
 		w.broken = append(w.broken, err)
@@ -128,48 +164,149 @@ func (w *World) Outside() *Outside { return w.out }
 func (w *World) Lives() []*Life   { return w.lives }
 func (w *World) Crashes() []Crash { return w.crashes }
 
-// Now is virtual time.
-func (w *World) Now() events.Micros { return events.MicrosOf(w.now) }
+// Held counts the holds that were met.
+func (w *World) Held() int { return w.held }
 
-// Engine is that of the living node; nil: none lives.
-func (w *World) Engine() *towline.Engine {
-	if w.node == nil {
-		return nil
+// Now is engine time, or the wall clock while no node lives.
+func (w *World) Now() events.Micros {
+	if n := w.living(); n != nil && n.engine != nil {
+		return n.engine.Now()
 	}
-	return w.node.engine
+	return events.MicrosOf(w.now.Add(w.stepped))
 }
 
-// Boot starts an incarnation with an empty bus. When it returns, boot recovery has ended. It returns ErrDead if the node
-// was killed on the way; Bury must follow then.
-func (w *World) Boot(ctx context.Context) error {
-	if w.node != nil {
-		panic("sim: Boot of a world whose node lives")
-	}
-	n, err := newNode(ctx, w)
-	if err != nil {
-		return err
-	}
-	w.node = n
-	return n.open(ctx)
-}
+// StepClock moves the wall clocks of all nodes, and no time passes.
+func (w *World) StepClock(d time.Duration) { w.stepped += d }
 
-// Bury closes the store of a dead node, or of a living one as if it were killed between two boundaries. Without a node it
-// does nothing.
-func (w *World) Bury() error {
-	n := w.node
-	if n == nil {
-		return nil
-	}
-	w.node = nil
-	n.dead = true
-	if err := n.store.Close(); err != nil {
-		return fmt.Errorf("close the store of incarnation %d: %w", n.life.Incarnation, err)
+// living is the first node that is up; nil: there is none.
+func (w *World) living() *node {
+	for _, n := range w.nodes {
+		if n.up && !n.dead {
+			return n
+		}
 	}
 	return nil
 }
 
-// Run boots a node if none lives, and drives it until every run has ended, every post_sync was tried, and no wakeup is
-// pending: the safety nets of runs that have ended come due and are dropped. A node that dies is buried, and the next one
+// some is a node whose store is open: one that lives, if there is one.
+func (w *World) some() *node {
+	if n := w.living(); n != nil {
+		return n
+	}
+	if len(w.nodes) > 0 {
+		return w.nodes[0]
+	}
+	return nil
+}
+
+// Engine is that of the first living node, or of one that has died and is not buried; nil: there is none.
+func (w *World) Engine() *towline.Engine {
+	if n := w.some(); n != nil {
+		return n.engine
+	}
+	return nil
+}
+
+// Boot starts the nodes that do not live, each as a new incarnation with an empty bus. When it returns, boot recovery has
+// ended. It returns ErrDead if one was killed on the way; Bury must follow then.
+func (w *World) Boot(ctx context.Context) error {
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	for range maxTurns {
+		booting := false
+		for _, n := range w.nodes {
+			booting = booting || !n.up && !n.dead && !n.stopped
+		}
+		switch {
+		case w.bootErr != nil:
+			return w.bootErr
+		case w.anyGone():
+			return ErrDead
+		case !booting:
+			return nil
+		}
+		if !w.Step(ctx) {
+			w.advance(maxWaited)
+		}
+	}
+	return errors.New("sim: a node does not come up")
+}
+
+// begin lets the nodes that do not live begin to boot.
+func (w *World) begin(ctx context.Context) error {
+	living := map[int]bool{}
+	for _, n := range w.nodes {
+		living[n.number] = true
+	}
+	if len(w.nodes) == 0 { // so that what follows does not depend on what a dead node has done: worlds that are forked go alike
+		w.chance = rand.New(rand.NewChaCha8(w.seed("chance", len(w.lives)+1)))
+	}
+	for number := 1; number <= w.c.Nodes; number++ {
+		if living[number] {
+			continue
+		}
+		n, err := newNode(ctx, w, number)
+		if err != nil {
+			return err
+		}
+		w.nodes = append(w.nodes, n)
+		n.boot(ctx)
+	}
+	return nil
+}
+
+// Bury closes the stores of the nodes that are dead or have stopped. If none is, it kills all of them first, as if between
+// two boundaries.
+func (w *World) Bury() error {
+	gone := func(n *node) bool { return n.dead || n.stopped }
+	all := true
+	for _, n := range w.nodes {
+		all = all && !gone(n)
+	}
+	var errs []error
+	var rest []*node
+	for _, n := range w.nodes {
+		if !all && !gone(n) {
+			rest = append(rest, n)
+			continue
+		}
+		n.dead = true
+		n.unwind()
+		if err := n.store.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the store of incarnation %d: %w", n.life.Incarnation, err))
+		}
+	}
+	w.nodes = rest
+	return errors.Join(errs...)
+}
+
+// Kill kills a node between two boundaries; Run buries it and starts the next incarnation. A node that does not live is left
+// alone.
+func (w *World) Kill(number int) {
+	for _, n := range w.nodes {
+		if n.number == number && !n.dead {
+			n.die(Boundary{N: len(n.life.Boundaries), Behind: true, Port: PortNone, What: "nothing"})
+			n.unwind()
+		}
+	}
+}
+
+// StopNode asks a node for a clean stop (N-6). Run starts its next incarnation.
+func (w *World) StopNode(number int) { w.stops = append(w.stops, number) }
+
+// stopsNode reports that a node was asked to stop, once.
+func (w *World) stopsNode(n *node) bool {
+	for _, number := range w.stops {
+		if number == n.number {
+			return true
+		}
+	}
+	return false
+}
+
+// Run boots the nodes that do not live, and drives them until every run has ended, every post_sync was tried, and no wakeup
+// is pending: the safety nets of runs that have ended come due and are dropped. A node that dies is buried, and the next one
 // goes on. The errors are those that a living node should never meet.
 func (w *World) Run(ctx context.Context) error {
 	for {
@@ -183,64 +320,29 @@ func (w *World) Run(ctx context.Context) error {
 	}
 }
 
-// Live is Run for one life: to the end of all work, or to the death of the node, which is ErrDead and leaves it to Bury.
+// Live is Run to the end of all work, or to the death of a node, which is ErrDead and leaves it to Bury.
 func (w *World) Live(ctx context.Context) error {
-	if w.node == nil {
-		if err := w.Boot(ctx); err != nil {
-			return err
-		}
+	if err := w.begin(ctx); err != nil {
+		return err
 	}
-	life := w.lives[len(w.lives)-1]
 	if err := w.until(ctx, w.finished); err != nil {
 		return err
 	}
-	waited := life.Waited
-	defer func() { life.Waited = waited }()
-	return w.until(ctx, w.quiet)
-}
-
-// The bounds of a world that makes no progress.
-const (
-	maxTurns  = 100_000
-	maxWaited = 48 * time.Hour
-)
-
-// until moves the world until done says so, which it asks whenever nobody can do anything.
-func (w *World) until(ctx context.Context, done func(context.Context) (bool, error)) error {
-	n := w.node
-	life := w.lives[len(w.lives)-1]
-	waited := life.Waited
-	for range maxTurns {
-		moved := n.turn(ctx, anybody)
-		switch {
-		case n.dead:
-			return ErrDead
-		case len(w.broken) > 0:
-			return errors.Join(w.broken...)
-		case moved:
-			continue
-		}
-		w.look(ctx, true)
-		ended, err := done(ctx)
-		if err != nil || ended {
-			return err
-		}
-		if life.Waited-waited > maxWaited {
-			return fmt.Errorf("sim: nothing has ended in %s of waiting", maxWaited)
-		}
-		life.Waited += n.wait()
+	for _, n := range w.nodes {
+		waited := n.life.Waited
+		defer func() { n.life.Waited = waited }()
 	}
-	return fmt.Errorf("sim: nothing has ended in %d turns", maxTurns)
+	return w.until(ctx, w.quiet)
 }
 
 // finished: no request is open and no operator or application has still to act, every run has ended, and no post_sync
 // waits.
 func (w *World) finished(ctx context.Context) (bool, error) {
-	if len(w.pending) > 0 || len(w.submissions) > 0 || w.awaited() {
+	if len(w.pending) > 0 || len(w.submissions) > 0 || w.awaited() || w.living() == nil {
 		return false, nil
 	}
 	open := false
-	err := w.node.engine.View(ctx, func(v projections.View) error {
+	err := w.living().engine.View(ctx, func(v projections.View) error {
 		runs, err := v.OpenRuns(events.RunID{}, 1)
 		if err != nil {
 			return err
@@ -260,10 +362,13 @@ func (w *World) finished(ctx context.Context) (bool, error) {
 
 const manyRegisters = 1000
 
-// quiet: no wakeup is pending.
+// quiet: no wakeup is pending, and no message is on its way.
 func (w *World) quiet(ctx context.Context) (bool, error) {
+	if w.out.Broker.waits() {
+		return false, nil
+	}
 	open := 0
-	err := w.node.engine.View(ctx, func(v projections.View) error {
+	err := w.living().engine.View(ctx, func(v projections.View) error {
 		registers, err := v.OpenRegisters(1)
 		open = len(registers)
 		return err
@@ -271,10 +376,18 @@ func (w *World) quiet(ctx context.Context) (bool, error) {
 	return open == 0, err
 }
 
-// Pass runs one pass of the reconciler, as if its interval had come.
-func (w *World) Pass(ctx context.Context) relay.Report { return w.node.relay.Pass(ctx) }
+// Pass runs one pass of the reconciler of the first living node, as if its interval had come.
+func (w *World) Pass(ctx context.Context) (report relay.Report) {
+	n := w.living()
+	t := n.start("pass", func() { report = n.relay.Pass(ctx) })
+	for !t.done {
+		w.run(t)
+	}
+	n.tasks = n.tasks[:len(n.tasks)-1]
+	return report
+}
 
-// Log is the whole log of the living node's store.
+// Log is the whole log.
 func (w *World) Log(ctx context.Context) (log []events.Envelope, err error) {
 	err = w.Read(ctx, func(r store.Reader) error {
 		for env, err := range r.Log(ctx, 0) {
@@ -288,17 +401,17 @@ func (w *World) Log(ctx context.Context) (log []events.Envelope, err error) {
 	return log, err
 }
 
-// Read looks into the store of the living node, past its ports.
+// Read looks into the store, past the ports. A node must have it open.
 func (w *World) Read(ctx context.Context, fn func(store.Reader) error) error {
-	return w.node.store.Read(ctx, fn)
+	return w.some().store.Read(ctx, fn)
 }
 
-// Stats are what the store of the living node has done since its start.
-func (w *World) Stats() sqlite.Stats { return w.node.store.Stats() }
+// Stats are what the store of the first living node has done since its start.
+func (w *World) Stats() sqlite.Stats { return w.some().store.Stats() }
 
 // Settings are the values by which the checker judges the log of this world.
 func (w *World) Settings() check.Settings {
-	k := w.node.engine.Knobs()
+	k := w.some().engine.Knobs()
 	return check.Settings{
 		CapBucket: k.CapBucket, CapBuckets: k.CapBuckets, CapEngine: k.CapEngine, Stale: events.SpanOf(k.Stale),
 		NeverStartedAfter: events.SpanOf(k.NeverStartedAfter), MaxAttempts: k.MaxAttempts,
@@ -308,11 +421,11 @@ func (w *World) Settings() check.Settings {
 	}
 }
 
-// Fork copies a world whose node is buried: its store goes to another file, and what lives outside is copied too. Both
-// go on alike, each with its next incarnation.
+// Fork copies a world whose nodes are buried: its store goes to another file, and what lives outside is copied too. Both
+// go on alike, each with its next incarnations.
 func (w *World) Fork(path string) (*World, error) {
-	if w.node != nil {
-		panic("sim: Fork of a world whose node lives")
+	if len(w.nodes) > 0 {
+		panic("sim: Fork of a world with a node")
 	}
 	if err := copyFile(path, w.c.Store); err != nil {
 		return nil, fmt.Errorf("copy the store: %w", err)
@@ -324,6 +437,7 @@ func (w *World) Fork(path string) (*World, error) {
 	f.submissions = append([]Submission(nil), w.submissions...)
 	f.lives = append([]*Life(nil), w.lives...)
 	f.crashes = append([]Crash(nil), w.crashes...)
+	f.yielded, f.current, f.last = make(chan struct{}), nil, nil
 	return &f, nil
 }
 
@@ -348,6 +462,13 @@ func (w *World) seed(purpose string, incarnation int) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", w.c.Seed, purpose, incarnation))
 }
 
+// entropy is that of the ids and tokens of an incarnation.
+func (w *World) entropy(incarnation int) io.Reader {
+	return rand.NewChaCha8(w.seed("entropy", incarnation))
+}
+
+func (w *World) errors() error { return errors.Join(w.broken...) }
+
 func (w *World) breaks(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Errorf(format, args...))
 }
@@ -355,7 +476,7 @@ func (w *World) breaks(format string, args ...any) {
 // openStore opens the real store of a node: each Write in the caller's goroutine. The power never fails in a world, so
 // nothing is synced.
 func (w *World) openStore(ctx context.Context, clock *towline.Clock) (*sqlite.Store, error) {
-	s, err := sqlite.Open(ctx, w.c.Store, sqlite.Options{Now: clock.Now, Synchronous: "normal", Inline: true})
+	s, err := sqlite.Open(ctx, w.c.Store, sqlite.Options{Now: clock.Now, Synchronous: "normal", Inline: true, Shared: w.c.Nodes > 1})
 	if err != nil || w.c.Messages == nil {
 		return s, err
 	}
