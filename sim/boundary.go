@@ -81,7 +81,7 @@ func (n *node) pass(b Boundary, f Fault, kills FaultKind) error {
 	if b.Port != PortCommit { // a commit is told by its events
 		n.tell(Entry{Call: &b, Fault: f})
 	}
-	if b.N != n.kill && f.How != kills {
+	if b.N != n.kill && f.How != kills && (n.w.trap == nil || !n.w.trap(n.number, b)) {
 		return nil
 	}
 	n.die(b)
@@ -115,12 +115,13 @@ func (n *node) tell(e Entry) {
 
 // names are how people call runs and units. Identifiers depend on the seed, and on what a crash has undone.
 type names struct {
-	runs  map[events.RunID]string
-	units map[events.UnitID]string
+	runs    map[events.RunID]string
+	units   map[events.UnitID]string
+	planned map[string]int // runs of a sync that are on disk
 }
 
 func newNames() names {
-	return names{map[events.RunID]string{}, map[events.UnitID]string{}}
+	return names{map[events.RunID]string{}, map[events.UnitID]string{}, map[string]int{}}
 }
 
 func (s names) clone() names {
@@ -131,7 +132,25 @@ func (s names) clone() names {
 	for k, v := range s.units {
 		c.units[k] = v
 	}
+	for k, v := range s.planned {
+		c.planned[k] = v
+	}
 	return c
+}
+
+// RunName is how the nth run of a sync is called, from 1: weather, weather#2.
+func RunName(sync string, n int) string {
+	if n == 1 {
+		return sync
+	}
+	return fmt.Sprintf("%s#%d", sync, n)
+}
+
+// counts takes note of what is on disk, so that the next run of a sync has another name.
+func (s names) counts(env events.Envelope) {
+	if e, ok := env.Event.(events.RunPlanned); ok {
+		s.planned[e.Sync]++
+	}
 }
 
 // learn takes the names out of what is planned.
@@ -139,7 +158,7 @@ func (s names) learn(env events.Envelope) {
 	switch e := env.Event.(type) {
 	case events.RunPlanned:
 		if id, ok := env.Stream.Run(); ok {
-			s.runs[id] = e.Sync
+			s.runs[id] = RunName(e.Sync, s.planned[e.Sync]+1)
 		}
 	case events.UnitPlanned:
 		if id, ok := env.Stream.Unit(); ok {

@@ -61,7 +61,7 @@ func (s *storePort) Write(ctx context.Context, fn func(store.Tx) error) error {
 	if err := n.behind(b, fault); err != nil {
 		return err
 	}
-	return n.pause("behind " + b.Label())
+	return n.pause("behind " + b.call())
 }
 
 func (s *storePort) Read(ctx context.Context, fn func(store.Reader) error) error {
@@ -96,6 +96,7 @@ func (r *recorder) Append(id events.StreamID, expected events.Version, m events.
 // committed takes note of what is on disk.
 func (n *node) committed(envs []events.Envelope) {
 	for _, env := range envs {
+		n.w.names.counts(env)
 		n.tell(Entry{Event: &env})
 	}
 	n.reached(envs[len(envs)-1].Position)

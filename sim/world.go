@@ -96,10 +96,11 @@ type World struct {
 	watch       func(ctx context.Context, idle bool) error // nil: nobody looks
 
 	chance  *rand.Rand
-	current *task         // whose turn it is
-	last    *task         // that moved last
-	yielded chan struct{} // a task has given its turn back
-	acting  bool          // an operator is at it
+	current *task                            // whose turn it is
+	last    *task                            // that moved last
+	yielded chan struct{}                    // a task has given its turn back
+	acting  bool                             // an operator is at it
+	trap    func(node int, at Boundary) bool // kills where it says so; nil: nowhere
 }
 
 // Life is what became of one incarnation.
