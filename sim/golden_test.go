@@ -14,7 +14,7 @@ func requireGolden(t *testing.T, name string, lines []string) {
 	t.Helper()
 	path := filepath.Join("..", "testfixtures", filepath.FromSlash(name))
 	got := strings.Join(lines, "\n") + "\n"
-	if *rewrite {
+	if rewriting() {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 		return

@@ -17,11 +17,21 @@ func (w *World) Tick(ctx context.Context, d time.Duration) time.Duration {
 // Gone reports a node that has died or stopped, and waits for Bury.
 func (w *World) Gone() bool { return w.anyGone() }
 
-// Err is what should not have happened in a living node; nil: nothing.
-func (w *World) Err() error { return w.errors() }
+// Broken lists what should not have happened in a living node.
+func (w *World) Broken() []error { return w.broken }
 
 // Trap kills a node at the next boundary of which the function says so. nil: at none.
 func (w *World) Trap(trap func(node int, at Boundary) bool) { w.trap = trap }
 
 // Configure says for what, and with which knobs, the incarnations are configured that start from now on.
 func (w *World) Configure(syncs []Sync, knobs towline.Knobs) { w.c.Syncs, w.c.Knobs = syncs, knobs }
+
+// Living are the numbers of the nodes that have not died, and not stopped.
+func (w *World) Living() (numbers []int) {
+	for _, n := range w.nodes {
+		if !n.dead && !n.stopped {
+			numbers = append(numbers, n.number)
+		}
+	}
+	return numbers
+}

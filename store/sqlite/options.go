@@ -53,6 +53,9 @@ func (o Options) check() (Options, error) {
 	if o.networkFS == nil {
 		o.networkFS = networkFS
 	}
+	if o.maxReadAge == 0 && o.Inline { // time is not what it seems, and nobody waits
+		o.maxReadAge = time.Hour
+	}
 	if o.maxReadAge == 0 {
 		o.maxReadAge = maxReadAge
 	}

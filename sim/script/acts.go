@@ -1,0 +1,354 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/sim"
+)
+
+// The commands by which clients, operators, applications and API workers act, at once: an act is over when its command is. A
+// run is named weather, the next of its sync weather#2; a unit by its run and its ordinal.
+type (
+	// Plan is a client that asks for a run.
+	Plan struct {
+		Sync     string      `line:"arg"`
+		Key      string      `line:"key=key"`
+		Mode     events.Mode `line:"key=mode"`
+		Since    string      `line:"key=since"`  // a time, a date, or days before the day on which the world begins: -3d
+		Before   string      `line:"key=before"` // the same
+		Sources  []string    `line:"key=sources"`
+		Datasets []string    `line:"key=datasets"`
+		By       string      `line:"key=by"` // empty: the node itself
+	}
+
+	// Request is a client that asks when its turn comes, and repeats its request, with its key, until it has an answer.
+	Request struct {
+		Sync     string      `line:"arg"`
+		Key      string      `line:"key=key"`
+		Mode     events.Mode `line:"key=mode"`
+		Since    string      `line:"key=since"`
+		Before   string      `line:"key=before"`
+		Sources  []string    `line:"key=sources"`
+		Datasets []string    `line:"key=datasets"`
+		By       string      `line:"key=by"`
+	}
+
+	// CancelRun cancels a run.
+	CancelRun struct {
+		Run string `line:"arg"`
+	}
+
+	// CancelUnit cancels a unit.
+	CancelUnit struct {
+		Run  string `line:"arg"`
+		Unit int    `line:"arg"`
+	}
+
+	// Release takes a unit from its worker.
+	Release struct {
+		Run  string `line:"arg"`
+		Unit int    `line:"arg"`
+	}
+
+	// Retry makes a new run of what has failed.
+	Retry struct {
+		Run       string `line:"arg"`
+		Unit      int    `line:"key=unit"`      // 0: all
+		Cancelled bool   `line:"key=cancelled"` // what was cancelled, too
+		Key       string `line:"key=key"`
+	}
+
+	// Pause pauses a source, or the engine.
+	Pause struct {
+		Source string `line:"arg,optional"`
+	}
+
+	// Resume ends a pause.
+	Resume struct {
+		Source string `line:"arg,optional"`
+	}
+
+	// Park parks a wakeup: of a run by its kind, of a message by topic and key.
+	Park struct {
+		Owner string `line:"arg"`
+		Kind  string `line:"arg"`
+	}
+
+	// Redrive arms what is parked.
+	Redrive struct {
+		Owner string `line:"arg"`
+		Kind  string `line:"arg"`
+	}
+
+	// Resolve is an operator's word on a post_sync target of which nobody knows.
+	Resolve struct {
+		Run    string            `line:"arg"`
+		Target string            `line:"arg"`
+		As     events.Resolution `line:"arg"` // delivered, lost
+	}
+
+	// ConfirmClock says that the wall clock is right.
+	ConfirmClock struct{}
+
+	// Submit is an application that adds a message in a transaction of its own.
+	Submit struct {
+		Topic   string        `line:"arg"`
+		Key     string        `line:"key=key"`
+		Payload string        `line:"key=payload"`
+		After   time.Duration `line:"key=after"` // not published before so long behind the start of the world
+	}
+
+	// Post adds a message over the API.
+	Post struct {
+		Topic   string `line:"arg"`
+		Key     string `line:"key=key"`
+		Payload string `line:"key=payload"`
+	}
+
+	// Worker is a worker of the API: claims a unit, renews its lease, and ends its attempt: succeeds, fails or releases.
+	Worker struct {
+		Name string `line:"arg"`
+		Does string `line:"arg"`
+		Run  string `line:"arg,optional"` // that claims
+		Unit int    `line:"arg,optional"`
+	}
+)
+
+func (c Plan) String() string         { return line(c) }
+func (c Request) String() string      { return line(c) }
+func (c CancelRun) String() string    { return line(c) }
+func (c CancelUnit) String() string   { return line(c) }
+func (c Release) String() string      { return line(c) }
+func (c Retry) String() string        { return line(c) }
+func (c Pause) String() string        { return line(c) }
+func (c Resume) String() string       { return line(c) }
+func (c Park) String() string         { return line(c) }
+func (c Redrive) String() string      { return line(c) }
+func (c Resolve) String() string      { return line(c) }
+func (c ConfirmClock) String() string { return line(c) }
+func (c Submit) String() string       { return line(c) }
+func (c Post) String() string         { return line(c) }
+func (c Worker) String() string       { return line(c) }
+
+// ops is who acts, and why.
+var ops = towline.Actor{Name: "ops", Reason: "as the scenario has it"}
+
+// spec is the request of a client.
+func (c Plan) spec() (towline.RunSpec, error) {
+	s := towline.RunSpec{Sync: c.Sync, Mode: c.Mode, Sources: c.Sources, Datasets: c.Datasets, Key: c.Key, By: towline.Actor{Name: c.By}}
+	var err error
+	if s.Since, err = moment(c.Since); err != nil {
+		return s, err
+	}
+	s.Before, err = moment(c.Before)
+	return s, err
+}
+
+// moment is a time, a date, or so long before or behind the day on which the world begins.
+func moment(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := parseDuration(text); err == nil {
+		return sim.DefaultStart.Truncate(day).Add(d), nil
+	}
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return t, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+func (c Plan) play(ctx context.Context, p *Player) error {
+	spec, err := c.spec()
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return p.planned(e.Plan(ctx, spec)) })
+}
+
+// planned says of an accepted request what its events do not.
+func (p *Player) planned(got towline.Planned, err error) error {
+	if err == nil && got.Replayed {
+		p.trace.say("the key is known: %s", p.trace.runs[got.Run])
+	}
+	return err
+}
+
+func (c Request) play(ctx context.Context, p *Player) error {
+	spec, err := Plan(c).spec()
+	if err != nil {
+		return err
+	}
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	p.world.Request(spec)
+	return nil
+}
+
+func (c CancelRun) play(ctx context.Context, p *Player) error {
+	id, err := p.run(c.Run)
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return e.CancelRun(ctx, id, ops) })
+}
+
+func (c CancelUnit) play(ctx context.Context, p *Player) error {
+	id, err := p.unit(c.Run, c.Unit)
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return e.CancelUnit(ctx, id, ops) })
+}
+
+func (c Release) play(ctx context.Context, p *Player) error {
+	id, err := p.unit(c.Run, c.Unit)
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return e.ReleaseUnit(ctx, id, ops) })
+}
+
+func (c Retry) play(ctx context.Context, p *Player) error {
+	spec := towline.RetrySpec{Cancelled: c.Cancelled, Key: c.Key, By: ops}
+	var err error
+	if c.Unit != 0 {
+		spec.Unit, err = p.unit(c.Run, c.Unit)
+	} else {
+		spec.Run, err = p.run(c.Run)
+	}
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return p.planned(e.RetryFailed(ctx, spec)) })
+}
+
+func (c Pause) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error {
+		if c.Source == "" {
+			return e.PauseEngine(ctx, ops)
+		}
+		return e.PauseSource(ctx, c.Source, ops)
+	})
+}
+
+func (c Resume) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error {
+		if c.Source == "" {
+			return e.ResumeEngine(ctx, ops)
+		}
+		return e.ResumeSource(ctx, c.Source, ops)
+	})
+}
+
+// register is that of a run and a kind, or of a topic and the key of a message.
+func (p *Player) register(owner, kind string) (towline.RegisterKey, error) {
+	for _, k := range events.Kinds {
+		if string(k) != kind {
+			continue
+		}
+		run, err := p.run(owner)
+		return towline.RegisterKey{Owner: run, Kind: k}, err
+	}
+	id, err := p.message(owner, kind)
+	return towline.MessageRegister(id), err
+}
+
+func (c Park) play(ctx context.Context, p *Player) error {
+	key, err := p.register(c.Owner, c.Kind)
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return e.Park(ctx, key, ops) })
+}
+
+func (c Redrive) play(ctx context.Context, p *Player) error {
+	key, err := p.register(c.Owner, c.Kind)
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return e.Redrive(ctx, key, ops) })
+}
+
+func (c Resolve) play(ctx context.Context, p *Player) error {
+	key, err := p.register(c.Run, string(events.KindPostSync))
+	if err != nil {
+		return err
+	}
+	return p.ask(ctx, func(e *towline.Engine) error { return e.Resolve(ctx, key, c.Target, c.As, ops) })
+}
+
+func (ConfirmClock) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error {
+		_, err := e.ConfirmClock(ctx, ops)
+		return err
+	})
+}
+
+func (c Submit) play(ctx context.Context, p *Player) error {
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	s := sim.Submission{Topic: c.Topic, Key: c.Key, Payload: c.Payload}
+	if c.After != 0 {
+		s.AvailableAt = sim.DefaultStart.Add(c.After)
+	}
+	p.world.Submit(s)
+	return nil
+}
+
+func (c Post) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error {
+		got, err := e.Submit(ctx, towline.Message{Topic: c.Topic, Key: c.Key, Payload: []byte(c.Payload)})
+		if err == nil && got.Replayed {
+			p.trace.say("the key is known: %s", p.trace.runs[events.RunID(got.Message)])
+		}
+		return err
+	})
+}
+
+// lease is what an API worker holds.
+type lease = towline.Lease
+
+func (c Worker) play(ctx context.Context, p *Player) error {
+	if c.Does == "claims" {
+		id, err := p.unit(c.Run, c.Unit)
+		if err != nil {
+			return err
+		}
+		return p.ask(ctx, func(e *towline.Engine) error {
+			l, err := e.Claim(ctx, id, towline.Worker{Name: c.Name, Remote: true})
+			if err == nil {
+				p.leases[c.Name] = l
+			}
+			return err
+		})
+	}
+	l, held := p.leases[c.Name]
+	if !held {
+		return fmt.Errorf("worker %s has claimed nothing", c.Name)
+	}
+	return p.ask(ctx, func(e *towline.Engine) error {
+		switch c.Does {
+		case "renews":
+			renewed, err := e.Renew(ctx, l)
+			if err == nil {
+				p.leases[c.Name] = renewed
+			}
+			return err
+		case "succeeds":
+			return e.Complete(ctx, l, events.Result{})
+		case "fails":
+			return e.Fail(ctx, l, events.Network, ops.Reason)
+		case "releases":
+			return e.Release(ctx, l, ops.Reason)
+		}
+		return fmt.Errorf("a worker does not do %q, but %s", c.Does, strings.Join([]string{"claims", "renews", "succeeds", "fails", "releases"}, ", "))
+	})
+}

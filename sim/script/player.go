@@ -1,0 +1,243 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/sim"
+)
+
+// Player plays the commands of one file.
+type Player struct {
+	Listen func(sim.Entry) // is told what happens; nil: nobody listens
+
+	dir string
+
+	setup     World
+	knobs     towline.Knobs
+	syncs     []*syncSetup
+	effects   []*times[Effect]
+	topics    []string
+	consumers []*times[Consume]
+	faults    []*fault
+	leases    map[string]lease // of API workers, by their names
+
+	world     *sim.World
+	trace     *trace
+	checked   []string // invariants that are broken, and are to be
+	scratches int
+}
+
+// New makes a player. It keeps its store in the folder.
+func New(dir string) *Player {
+	return &Player{dir: dir, trace: newTrace(sim.DefaultStart), leases: map[string]lease{}}
+}
+
+// Play plays a command, and says what has happened. An error is a command that makes no sense where it stands, or what
+// should never happen: it ends the file. A request that is refused is no error.
+func (p *Player) Play(ctx context.Context, c Command) (string, error) {
+	err := c.play(ctx, p)
+	if err == nil && p.world != nil {
+		err = errors.Join(p.world.Broken()...)
+	}
+	text := p.trace.take()
+	if err != nil {
+		return text, fmt.Errorf("%s: %w", c, err)
+	}
+	return text, nil
+}
+
+// Finish checks the world behind the last command, and closes it.
+func (p *Player) Finish(ctx context.Context) error {
+	if p.world == nil {
+		return nil
+	}
+	_, err := p.Play(ctx, Check{Expects: p.checked})
+	return err
+}
+
+// Close closes the store.
+func (p *Player) Close() error {
+	if p.world == nil {
+		return nil
+	}
+	return p.world.Bury()
+}
+
+// World is that of the file; nil: no command has needed it so far.
+func (p *Player) World() *sim.World { return p.world }
+
+func (p *Player) sync(name string) *syncSetup {
+	for _, s := range p.syncs {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (p *Player) simSyncs() (out []sim.Sync) {
+	for _, s := range p.syncs {
+		out = append(out, sim.Sync{
+			Sync: s.config(), Provider: p.provide(s), Takes: p.takes(s),
+			Sink: destination{p, s, p.world.Outside().Destination},
+		})
+	}
+	return out
+}
+
+// configure tells a world that is there what was changed.
+func (p *Player) configure() {
+	if p.world == nil {
+		return
+	}
+	p.world.Configure(p.simSyncs(), p.knobs)
+	hangs := slices.ContainsFunc(p.syncs, func(s *syncSetup) bool {
+		return slices.ContainsFunc(s.provider, func(c Provider) bool { return c.Does == "hangs" || c.Does == "deaf" })
+	})
+	if hangs || len(p.faults) > 0 {
+		p.world.Faults(p.fault)
+	}
+}
+
+// begin makes the world, with its nodes up. That is said of later starts alone.
+func (p *Player) begin(ctx context.Context) error {
+	if p.world != nil {
+		return nil
+	}
+	p.make()
+	err := p.world.Boot(ctx)
+	p.trace.take()
+	return err
+}
+
+func (p *Player) make() {
+	c := sim.Config{
+		Store: filepath.Join(p.dir, "towline.db"), Seed: max(p.setup.Seed, 1), Nodes: p.setup.Nodes, Broker: p.setup.Broker,
+		Workers: p.setup.Workers, Knobs: p.knobs,
+		Trace: func(e sim.Entry) {
+			p.trace.entry(e, p.world.Now())
+			if p.Listen != nil {
+				p.Listen(e)
+			}
+		},
+	}
+	for _, topic := range p.topics {
+		if c.Messages == nil {
+			c.Messages = map[string]sim.Handler{}
+		}
+		c.Messages[topic] = p.consume(topic)
+	}
+	if p.setup.Order != "seed" {
+		c.Choose = func([]string) int { return 0 }
+	}
+	p.trace.nodes = p.setup.Nodes
+	p.world = sim.New(c)
+	p.configure()
+}
+
+// elapsed is the time since the start of the world, on the clock of the engine.
+func (p *Player) elapsed() time.Duration {
+	return p.world.Now().Sub(events.MicrosOf(sim.DefaultStart)).Std()
+}
+
+var errNoNode = errors.New("no node lives: boot one")
+
+// engine is that of the first node that lives.
+func (p *Player) engine(ctx context.Context) (*towline.Engine, error) {
+	if err := p.begin(ctx); err != nil {
+		return nil, err
+	}
+	e := p.world.Engine()
+	if e == nil || p.world.Gone() {
+		return nil, errNoNode
+	}
+	return e, nil
+}
+
+// ask lets somebody ask the engine. A refusal is said, and no error.
+func (p *Player) ask(ctx context.Context, what func(*towline.Engine) error) error {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return err
+	}
+	err = what(e)
+	switch {
+	case errors.Is(err, sim.ErrDead):
+		p.trace.say("no answer")
+		return p.bury()
+	case err != nil:
+		p.trace.say("refused: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+// bury clears away the nodes that have died or stopped. Their leases and claims stay.
+func (p *Player) bury() error {
+	if !p.world.Gone() {
+		return nil
+	}
+	return p.world.Bury()
+}
+
+// view looks at the views of a node that lives.
+func (p *Player) view(ctx context.Context, fn func(projections.View) error) error {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return err
+	}
+	return e.View(ctx, fn)
+}
+
+// run is the run of a name: weather, weather#2.
+func (p *Player) run(name string) (events.RunID, error) {
+	for id, n := range p.trace.runs {
+		if n == name {
+			return id, nil
+		}
+	}
+	return events.RunID{}, fmt.Errorf("there is no run %s", name)
+}
+
+// unit is that of a run with a number.
+func (p *Player) unit(run string, number int) (events.UnitID, error) {
+	for id, name := range p.trace.units {
+		if strings.HasPrefix(name, fmt.Sprintf("%s %d ", run, number)) {
+			return id, nil
+		}
+	}
+	return events.UnitID{}, fmt.Errorf("there is no unit %s %d", run, number)
+}
+
+// message is that of a topic with a key.
+func (p *Player) message(topic, key string) (events.MessageID, error) {
+	id, err := p.run(strings.TrimSpace(topic + " " + key))
+	if err != nil {
+		return events.MessageID{}, fmt.Errorf("there is no message %s %s", topic, key)
+	}
+	return events.MessageID(id), nil
+}
+
+// runs are all runs, in the order of their plans.
+func (p *Player) runs(ctx context.Context) (runs []projections.SyncRun, err error) {
+	const many = 1000
+	err = p.view(ctx, func(v projections.View) error {
+		runs, err = v.Runs(events.RunID{}, many)
+		return err
+	})
+	slices.SortStableFunc(runs, func(a, b projections.SyncRun) int {
+		if c := a.PlannedAt.Compare(b.PlannedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(p.trace.runs[a.Run], p.trace.runs[b.Run])
+	})
+	return runs, err
+}
