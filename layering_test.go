@@ -170,7 +170,7 @@ var layers = map[string]layer{
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",
 		uses: []string{".", "events", "decider", "projections"}, third: []string{ulidModule},
 	},
-	"sim": {why: "the world in one goroutine: it wires everything, and users import it, so it imports no test library", any: true},
+	"sim":       {why: "the world in one goroutine: it wires everything, and users import it, so it imports no test library", any: true},
 	"sim/model": {why: "the rules once more, from the specification: what it shared with the engine, no comparison of the two could find"},
 	"sim/script": {
 		why: "scenario files on a world; tests are one of its users, so it imports no test library",
