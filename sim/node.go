@@ -86,10 +86,10 @@ func (n *node) boot(ctx context.Context) {
 			n.up = true
 			return
 		}
-		if !n.dead {
-			n.w.bootErr = errors.Join(n.w.bootErr, err)
-			n.dead = true
+		if !n.dead && !n.excused(err) { // where the store is away, the process ends, and is started again
+			n.w.breaks("boot: %w", err)
 		}
+		n.dead = true
 	})
 }
 

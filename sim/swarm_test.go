@@ -87,7 +87,7 @@ func drawWorld(t *rapid.T) []script.Command {
 		script.Sync{Name: "weather", Sources: []string{"harbour", "ridge"}, PostSync: []string{"mart", "search"}, Mode: mode.Draw(t, "mode")},
 		script.Dataset{Sync: "weather", Name: "places", Tier: events.TierReference, Cost: events.CostLight, Snapshot: true},
 		script.Dataset{
-			Sync: "weather", Name: "readings", Window: events.Day, Retries: rapid.IntRange(0, 2).Draw(t, "retries"),
+			Sync: "weather", Name: "readings", Window: events.Day, Retries: rapid.IntRange(1, 2).Draw(t, "retries"),
 			Backoff: 30 * time.Second, RetryOn: []events.Category{events.Network},
 		},
 		script.Sync{Name: "traffic", Sources: []string{"pier"}, PostSync: []string{"mart"}, Mode: mode.Draw(t, "mode")},

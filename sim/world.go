@@ -92,7 +92,6 @@ type World struct {
 	disturbed   bool // calls were made to fail, or something was held
 	names       names
 	broken      []error                                    // what should not have happened in a living node
-	bootErr     error                                      // why a node did not come up
 	watch       func(ctx context.Context, idle bool) error // nil: nobody looks
 
 	chance  *rand.Rand
@@ -220,8 +219,8 @@ func (w *World) Boot(ctx context.Context) error {
 			booting = booting || !n.up && !n.dead && !n.stopped
 		}
 		switch {
-		case w.bootErr != nil:
-			return w.bootErr
+		case len(w.broken) > 0:
+			return w.errors()
 		case w.anyGone():
 			return ErrDead
 		case !booting:
