@@ -28,7 +28,12 @@ type Move struct {
 }
 
 // Act lets operators act. Whoever is ready goes before all others. What a crash has cut short is looked at anew.
-func (w *World) Act(acts ...Act) { w.acts = append(w.acts, acts...) }
+func (w *World) Act(acts ...Act) {
+	w.acts = append(w.acts, acts...)
+	for _, n := range w.nodes {
+		n.operators = operators{} // who comes later looks at what is there already
+	}
+}
 
 // operators are the acts of a world as one node has seen them last.
 type operators struct {
