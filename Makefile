@@ -20,6 +20,11 @@ demo:
 bench:
 	go test -run '^$$' -bench . -benchtime 5x ./node ./store/sqlite
 
+# Every bug of the list in testfixtures/mutants, one after the other. It takes more than an hour.
+.PHONY: mutants
+mutants:
+	go test ./sim -run '^TestMutants$$' -v -timeout 0 -mutants
+
 # The printed parts of the documents. Read what changed before you commit it.
 docs:
 	go test ./docs -rewrite
