@@ -63,7 +63,7 @@ type stage struct{ pkg, run, skip string }
 
 const (
 	// short are the tests that run a scenario once, and say what it must do.
-	short = `^(TestTheActsHappen|TestTheScenarioDoesEverything|TestADeadNodeHasNoEffect)$`
+	short = `^(TestTheActsHappen|TestTheScenarioDoesEverything|TestADeadNodeHasNoEffect|TestScenarios|TestSwarm)$`
 	// blunt are those that see any change, and those that take long.
 	blunt = `^(TestTheBudgetOfAUnit|TestTheSameSeedGivesTheSameLog|TestRecoveryIsReplayOfTheLog)$`
 	// listed are the tests of this file.
