@@ -73,7 +73,11 @@ func measureOn(t *testing.T, s scenario, nodes int) baseline {
 
 func emptyStore(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "empty.db")
+	return newEmptyStore(t, t.TempDir())
+}
+
+func newEmptyStore(t require.TestingT, dir string) string {
+	path := filepath.Join(dir, "empty.db")
 	s, err := sqlite.Open(context.Background(), path, sqlite.Options{Synchronous: "normal", Inline: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

@@ -11,6 +11,7 @@ import (
 var (
 	all     = flag.Bool("all", false, "enumerate every window where the usual run takes a sample; it takes minutes")
 	mutants = flag.Bool("mutants", false, "run the suite on one-line bugs, each of which it must find; it takes more than an hour, so add -timeout 0")
+	soak    = flag.Duration("soak", 0, "how long TestSoak runs; 0: not at all")
 	seed    = flag.Uint64("seed", 0, "of ids and of who moves next; 0: that of the golden files")
 	second  = flag.Int("second", 0, "of the crashes during a recovery, only those at this boundary; 0: all")
 	window  = flag.Int("window", 0, "enumerate only the crash at this boundary; 0: all")

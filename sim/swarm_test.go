@@ -21,14 +21,18 @@ func TestSwarm(t *testing.T) {
 	worlds := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		worlds++
-		w := drawWorld(rt)
-		commands := append(w, rapid.SliceOfN(schedule(w[0].(script.World)), 0, 25).Draw(rt, "schedule")...)
-		commands = append(commands, script.Calm{}, script.Run{})
-		if played, err := playAll(t.TempDir(), commands); err != nil {
+		if played, err := playAll(t.TempDir(), drawSchedule(rt)); err != nil {
 			rt.Fatalf("%v\n\nSave this as testfixtures/scenarios/swarm/NAME.txt, with what it protects in its first line:\n\n%s", err, file(played))
 		}
 	})
 	t.Logf("swarm: %d worlds", worlds)
+}
+
+// drawSchedule is a world, what happens to it, and the calm behind.
+func drawSchedule(t *rapid.T) []script.Command {
+	w := drawWorld(t)
+	commands := append(w, rapid.SliceOfN(schedule(w[0].(script.World)), 0, 25).Draw(t, "schedule")...)
+	return append(commands, script.Calm{}, script.Run{})
 }
 
 // playAll plays commands, without those that make no sense where they stand, and says which were played.
