@@ -13,13 +13,8 @@ var _ handlers.Runtime = (*node)(nil)
 // Now is the monotonic clock: no step of the wall clock moves it.
 func (n *node) Now() time.Time { return n.w.now }
 
-// Go runs f as a task of its own, beside the one that runs.
-func (n *node) Go(f func()) {
-	t := n.start(n.w.current.name+", its provider", f)
-	if n.dead {
-		n.w.run(t) // so it ends
-	}
-}
+// Go runs f as a task of its own, beside the one that runs. That of a dead node is unwound with the others.
+func (n *node) Go(f func()) { n.start(n.w.current.name+", its provider", f) }
 
 // Wait gives the turn back until ready is true.
 func (n *node) Wait(ready func() bool) {
