@@ -21,6 +21,9 @@ const (
 
 	PortApplication Port = "application"
 
+	PortPut   Port = "put"   // by a provider, if Config.Puts says so
+	PortPoint Port = "point" // no call: a place that a provider names by Point
+
 	PortNone Port = "" // of a node that is killed between two boundaries
 )
 
@@ -91,6 +94,7 @@ func (n *node) pass(b Boundary, f Fault, kills FaultKind) error {
 // die kills the node. The world unwinds its tasks when the one that runs gives its turn back.
 func (n *node) die(at Boundary) {
 	n.dead = true
+	n.gone.Store(true)
 	n.w.crashes = append(n.w.crashes, Crash{At: at, Node: n.number, Time: n.w.Now(), Head: n.w.head, Lost: n.lost()})
 	n.tell(Entry{Crash: &at})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/towline-dev/towline"
@@ -38,7 +39,8 @@ type node struct {
 	kill     int // boundary at which it dies; 0: none
 	up       bool
 	dead     bool
-	stopping bool // a clean stop is under way
+	gone     atomic.Bool // as dead, for what a provider has left running
+	stopping bool        // a clean stop is under way
 	stopped  bool
 	frozen   time.Time // nothing of it goes on before
 

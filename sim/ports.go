@@ -167,7 +167,9 @@ func (p *providerPort) work(ctx context.Context, u provider.Unit, to sink.Sink, 
 	case Panic:
 		panic(errLine)
 	}
-	return p.s.Provider.Sync(ctx, u, to)
+	own := &providerSink{n: p.n, what: p.n.w.names.attempt(u.ID, u.Attempt), inner: to}
+	defer own.close()
+	return p.s.Provider.Sync(context.WithValue(ctx, pointKey{}, own), u, own)
 }
 
 // sinkPort is a destination as one node sees it.

@@ -50,6 +50,8 @@ type Config struct {
 	Messages map[string]Handler
 	// Kills[i] is the boundary at which incarnation i+1 dies, counted from its start; 0, or none: it lives.
 	Kills []int
+	// Puts makes boundaries also of what a provider puts: the first, the second, the fourth, the eighth … of an attempt.
+	Puts bool
 	// Holds make zombies.
 	Holds []Hold
 	// Faults says what goes wrong with a call that is about to be made. nil: nothing does.
@@ -272,6 +274,7 @@ func (w *World) Bury() error {
 			continue
 		}
 		n.dead = true
+		n.gone.Store(true)
 		n.unwind()
 		if err := n.store.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store of incarnation %d: %w", n.life.Incarnation, err))
