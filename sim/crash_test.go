@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/sim"
 )
 
 // G-1, G-4, G-5, SC-119, SC-139, SC-354, spec 12: one crash at every boundary of one scenario that does everything. Each time the work
@@ -15,7 +17,7 @@ import (
 // in the windows of the golden list alone.
 func TestCrashAtEveryBoundary(t *testing.T) {
 	b := measure(t, whole())
-	losses := make([][]loss, len(b.boundaries))
+	losses := make([][]sim.Loss, len(b.boundaries))
 	var mu sync.Mutex
 	seen := map[string]int{}
 	enumerate(t, len(b.boundaries), sample, func(v *verdict, i int) {
@@ -54,7 +56,7 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 	}
 	for i, lost := range losses {
 		for _, l := range lost {
-			golden = append(golden, fmt.Sprintf("%s | %s %s | %s", b.boundaries[i].Label(), l.sync, l.target, l.shown))
+			golden = append(golden, fmt.Sprintf("%s | %s %s | %s", b.boundaries[i].Label(), l.Sync, l.Target, l.Shown))
 		}
 	}
 	requireGolden(t, "crash/post_sync_losses.txt", golden)

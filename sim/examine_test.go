@@ -13,9 +13,7 @@ import (
 
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/sim"
-	"github.com/towline-dev/towline/store"
 	"github.com/towline-dev/towline/store/sqlite"
 )
 
@@ -122,162 +120,35 @@ type ending struct {
 	fold   *check.Checker
 	units  []check.Unit
 	names  map[events.UnitID]string
-	losses []loss   // post_sync effects that did not happen, and show
-	silent []string // and those that do not show
+	losses []sim.Loss
 }
 
-// loss is a post_sync effect that did not happen, and how the log shows it.
-type loss struct{ sync, target, shown string }
-
-// finish drives a world to the end, through all its deaths, and checks what must be true of every world: the invariants,
-// the views, the end of every run, and that there is nothing left to do.
+// finish drives a world to the end, through all its deaths, and checks what must be true of every world.
 func (b baseline) finish(v *verdict, w *sim.World) ending {
 	ctx := context.Background()
-	err := w.Run(ctx)
-	e := ending{w: w, names: map[events.UnitID]string{}}
-	e.read(v)
-	v.log = tell(e.log, w.Crashes())
-	reachLog(e.log)
-	require.NoError(v, err)
-	e.invariants(v)
-	e.views(v, b.newStore(v, "scratch.db"))
-	for _, run := range e.fold.Runs() {
-		require.True(v, run.Status.Terminal(), "run of %s is %s (G-1)", run.Sync, run.Status)
+	ended := w.Run(ctx)
+	if w.Engine() != nil { // else the node did not even start
+		log, err := w.Log(ctx)
+		require.NoError(v, err)
+		v.log = tell(log, w.Crashes())
+		reachLog(log)
 	}
-	e.posts(v)
-
-	head := e.log[len(e.log)-1].Position
-	report := w.Pass(ctx)
-	require.NoError(v, report.Err())
-	require.Zero(v, report.Changed(), "I-28: a pass with nothing due")
-	require.NoError(v, w.Read(ctx, func(r store.Reader) error {
-		now, _, err := r.Head()
-		require.Equal(v, head, now, "I-28: a pass with nothing due appends nothing")
-		return err
-	}))
+	require.NoError(v, ended)
+	s, err := sqlite.Open(ctx, b.newStore(v, "scratch.db"), sqlite.Options{Synchronous: "normal", Inline: true})
+	require.NoError(v, err)
+	defer s.Close()
+	f, err := sim.Examine(ctx, w, s)
+	require.NoError(v, err)
+	require.Empty(v, f.Problems)
+	e := ending{w: w, log: f.Log, fold: f.Fold, losses: f.Losses, names: map[events.UnitID]string{}}
+	for _, u := range f.Units {
+		e.units = append(e.units, u.Unit)
+		e.names[u.ID] = u.Name
+	}
 	return e
 }
 
-// read folds the log as it is now.
-func (e *ending) read(v *verdict) {
-	if e.w.Engine() == nil {
-		return // the node did not even start
-	}
-	var err error
-	e.log, err = e.w.Log(context.Background())
-	require.NoError(v, err)
-	e.fold = check.New(check.Options{Keep: true, Broker: true, Settings: e.w.Settings()})
-	for _, env := range e.log {
-		e.fold.Apply(env)
-	}
-	e.fold.EndTx()
-	e.units = nil
-	for _, run := range e.fold.Runs() {
-		for _, u := range e.fold.Units(run.ID) {
-			e.units = append(e.units, u)
-			e.names[u.ID] = fmt.Sprintf("%s %d %s/%s", run.Sync, u.Plan.Ordinal, u.Plan.Source, u.Plan.Dataset)
-		}
-	}
-}
-
 func (e *ending) name(u check.Unit) string { return e.names[u.ID] }
-
-// invariants are those of the log, of the broker and of the providers.
-func (e *ending) invariants(v *verdict) {
-	out := e.w.Outside()
-	e.fold.Finish()
-	e.fold.Broker(out.Published)
-	e.fold.Providers(out.Called, out.Written)
-	e.fold.Standstills(e.w.Now())
-	require.Empty(v, lines(e.fold.Violations()), "violations")
-}
-
-func lines[T fmt.Stringer](list []T) (out []string) {
-	for _, x := range list {
-		out = append(out, x.String())
-	}
-	return out
-}
-
-// views compares the tables with the folds of the log (I-26), and then the registers with the checker's fold one by one:
-// a number that the rules have forgotten is open there for ever (I-11, SC-372).
-func (e *ending) views(v *verdict, scratch string) {
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, scratch, sqlite.Options{Synchronous: "normal", Inline: true})
-	require.NoError(v, err)
-	defer s.Close()
-	found, err := e.w.Engine().Verify(ctx, s)
-	require.NoError(v, err)
-	require.Empty(v, found.Differences, "I-26: differences between the views and the log")
-	require.Empty(v, lines(found.Violations), "violations found by Verify")
-
-	err = e.w.Read(ctx, func(r store.Reader) error {
-		view := projections.NewView(r)
-		for _, want := range e.fold.Registers() {
-			rows, err := view.RegistersOf(want.Owner)
-			if err != nil {
-				return err
-			}
-			i := slices.IndexFunc(rows, func(r projections.Register) bool { return r.Kind == want.Kind })
-			require.GreaterOrEqual(v, i, 0, "I-11: register %s", want.Kind)
-			require.Equal(v, string(want.State), string(rows[i].Status), "I-11: state of %s in the view and in the checker's fold", want.Kind)
-			require.Equal(v, []int{want.Current, want.Closed, want.Next}, []int{rows[i].Current, rows[i].Closed, rows[i].Next},
-				"I-11: numbers of %s in the view and in the checker's fold", want.Kind)
-		}
-		return nil
-	})
-	require.NoError(v, err)
-}
-
-// posts finds out what became of every post_sync effect that is owed.
-func (e *ending) posts(v *verdict) {
-	happened := map[sim.Effect]int{}
-	for _, f := range e.w.Outside().Destination.Effects() {
-		happened[f]++
-		require.Equal(v, 1, happened[f], "G-4: effect %q of one run", f.Script)
-	}
-	for _, run := range e.fold.Runs() {
-		if !run.PostSyncOwed {
-			continue
-		}
-		for _, target := range run.Policy.Targets {
-			if happened[sim.Effect{Run: run.ID, Script: "refresh " + target}] > 0 {
-				continue
-			}
-			shown := e.shown(run, target)
-			if shown == "" {
-				e.silent = append(e.silent, run.Sync+" "+target)
-				continue
-			}
-			e.losses = append(e.losses, loss{run.Sync, target, shown})
-		}
-	}
-	require.Empty(v, e.silent, "G-4: post_sync effects that are lost without a trace")
-}
-
-// shown is what the log says of a post_sync effect that did not happen; empty: nothing.
-func (e *ending) shown(run check.Run, target string) string {
-	for _, p := range run.Posts {
-		if p.Target == target && p.Started > p.Completed {
-			return "started, not completed"
-		}
-	}
-	for _, r := range e.fold.Registers() {
-		if r.Owner != run.ID || r.Kind != events.KindPostSync {
-			continue
-		}
-		for _, o := range r.Outcomes {
-			if o.Target != target {
-				continue
-			}
-			if o.Outcome == events.Accepted {
-				return "accepted, never started" // HP-4: unconfirmed
-			}
-			return string(o.Outcome)
-		}
-	}
-	return ""
-}
 
 func place(u check.Unit) sim.Place {
 	return sim.Place{Source: u.Plan.Source, Dataset: u.Plan.Dataset, Window: u.Plan.Window.Name()}
