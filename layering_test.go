@@ -179,6 +179,10 @@ var layers = map[string]layer{
 		},
 		third: []string{message},
 	},
+	"towlinetest": {
+		why: "the simulator for tests of one's own providers; users import it, so it brings no test library of others", kit: true,
+		uses: []string{".", "events", "provider", "sim", "sink", "store/sqlite"},
+	},
 	"cmd/demo": {why: "a program", any: true},
 }
 
