@@ -169,13 +169,15 @@ func (p *Player) ask(ctx context.Context, what func(*towline.Engine) error) erro
 	if err != nil {
 		return err
 	}
+	p.trace.asking = true
 	err = what(e)
+	p.trace.asking = false
 	switch {
 	case errors.Is(err, sim.ErrDead):
 		p.trace.say("no answer")
 		return p.bury()
 	case err != nil:
-		p.trace.say("refused: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		p.trace.say("refused: %s", oneLine(err))
 	}
 	return nil
 }

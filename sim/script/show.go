@@ -20,8 +20,8 @@ import (
 
 // The commands that look, and change nothing.
 type (
-	// Show shows runs, units, jobs, outbox, broker, sink, effects, watermarks, messages, tasks, moves, why OF or log. OF is a
-	// run, a unit by its run and number, or a register by its run and kind.
+	// Show shows runs, units, jobs, outbox, broker, sink, effects, watermarks, messages, counts, tasks, moves, why OF or log.
+	// OF is a run, a unit by its run and number, or a register by its run and kind. log OF: only the events of a type.
 	Show struct {
 		What string `line:"arg"`
 		Of   string `line:"rest"`
@@ -43,12 +43,14 @@ func (c Show) play(ctx context.Context, p *Player) error {
 	}
 	show, known := map[string]func(context.Context) error{
 		"runs": p.showRuns, "units": p.showUnits, "jobs": p.showJobs, "outbox": p.showOutbox, "watermarks": p.showWatermarks,
-		"messages": p.showMessages, "log": p.showLog,
+		"messages": p.showMessages,
 		"broker":  p.showBroker,
 		"sink":    p.showSink,
 		"effects": p.showEffects,
+		"counts":  p.showCounts,
 		"tasks":   p.showTasks,
 		"moves":   p.showMoves,
+		"log":     func(ctx context.Context) error { return p.showLog(ctx, c.Of) },
 		"why":     func(ctx context.Context) error { return p.showWhy(ctx, c.Of) },
 	}[c.What]
 	if !known {
@@ -70,7 +72,7 @@ func (p *Player) moment(t time.Time) string { return p.trace.time(events.MicrosO
 func (p *Player) showRuns(ctx context.Context) error {
 	runs, err := p.runs(ctx)
 	for _, r := range runs {
-		p.trace.say("%s: %s%s, %d units%s", p.trace.runs[r.Run], r.Status, parens(r.Reason), r.Total,
+		p.trace.say("%s: %s%s, %s%s", p.trace.runs[r.Run], r.Status, parens(r.Reason), units(r.Total),
 			counts(events.Counts{Succeeded: r.Succeeded, Failed: r.Failed, Cancelled: r.Cancelled}))
 	}
 	return err
@@ -155,12 +157,12 @@ func (p *Player) registerText(r projections.Register) string {
 		text += fmt.Sprintf("; %d waits, due %s", r.Next, p.moment(r.NextAt))
 	}
 	for _, o := range r.Outcomes {
-		text += fmt.Sprintf("; %s %s %s", o.Target, o.Outcome, o.Cause)
+		text += fmt.Sprintf("; %s %s%s", o.Target, o.Outcome, parens(o.Cause))
 	}
 	for _, x := range r.Resolved {
 		text += fmt.Sprintf("; %s resolved as %s", x.Target, x.Outcome)
 	}
-	return strings.TrimRight(text, " ")
+	return text
 }
 
 func (p *Player) showWatermarks(ctx context.Context) error {
@@ -188,14 +190,18 @@ func (p *Player) showMessages(ctx context.Context) error {
 	})
 }
 
-func (p *Player) showLog(ctx context.Context) error {
+func (p *Player) showLog(ctx context.Context, of string) error {
 	e, err := p.engine(ctx)
 	if err != nil {
 		return err
 	}
 	again := newTrace(p.trace.start.Time())
 	err = e.Log(ctx, 0, func(env events.Envelope) error {
-		again.event("", env)
+		if of == "" || of == env.Event.EventType().String() {
+			again.event("", env)
+			return nil
+		}
+		again.learn(env)
 		return nil
 	})
 	p.trace.lines = append(p.trace.lines, again.lines...)
@@ -234,6 +240,27 @@ func (p *Player) showEffects(context.Context) error {
 	return nil
 }
 
+// showCounts shows what the first node has counted since its start, and put nowhere on record.
+func (p *Player) showCounts(ctx context.Context) error {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return err
+	}
+	t := e.Tally()
+	for _, n := range []struct {
+		n    int64
+		what string
+	}{
+		{t.RefusedMarks, "refused marks"}, {t.LateOutcomes, "late outcomes"}, {t.Absorbed, "absorbed messages"},
+		{t.BadMessages, "bad messages"}, {t.UnexpectedPosts, "unexpected post_syncs"}, {t.UnknownMessages, "unknown messages"},
+	} {
+		if n.n > 0 {
+			p.trace.say("%s: %d", n.what, n.n)
+		}
+	}
+	return nil
+}
+
 func (p *Player) showTasks(context.Context) error {
 	for _, s := range p.world.Tasks() {
 		p.trace.say("%s", strings.TrimRight(s.Task+" "+s.At, " "))
@@ -263,7 +290,9 @@ func (p *Player) showWhy(ctx context.Context, of string) error {
 	}
 	text := fmt.Sprintf("%s: %s", of, why.Status)
 	if r := why.Reason; r.Why != "" {
-		text += ", " + string(r.Why)
+		if string(r.Why) != why.Status {
+			text += ", " + string(r.Why)
+		}
 		if r.Kind != "" {
 			text += " " + string(r.Kind)
 		}

@@ -27,6 +27,7 @@ type trace struct {
 	planned map[string]int
 	ids     []string // that were learned, each followed by its name
 
+	asking bool // somebody asks the engine, outside of all tasks
 	lines  []string
 	tx     events.Position // of the last line
 	call   *sim.Boundary   // that the last line tells, before it was made
@@ -69,7 +70,10 @@ func (t *trace) entry(e sim.Entry, now events.Micros) {
 	if t.nodes > 1 {
 		who = fmt.Sprintf("%d: ", e.Node)
 	}
-	head := fmt.Sprintf("%-8s%s", t.time(now), who)
+	if e.Crash != nil {
+		who = ""
+	}
+	head := column(t.time(now)) + who
 	switch {
 	case e.Event != nil:
 		t.event(who, *e.Event)
@@ -84,7 +88,7 @@ func (t *trace) entry(e sim.Entry, now events.Micros) {
 		t.say("%sx node %d dies %s", head, e.Node, place(*e.Crash))
 	case e.Refused != nil: // who was refused says so, or nobody need know
 	case e.Call.Port == sim.PortCommit:
-		t.say("%s! commit %s: %s", head, e.Call.What, e.Fault.How)
+		t.say("%s! %s: %s", head, strings.TrimRight("commit "+e.Call.What, " "), e.Fault.How)
 	case !e.Call.Behind:
 		fault := ""
 		if e.Fault.How != "" {
@@ -94,6 +98,8 @@ func (t *trace) entry(e sim.Entry, now events.Micros) {
 		t.call = e.Call
 	}
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // place is where a boundary lies, in the words of the places of tasks.
 func place(b sim.Boundary) string {
@@ -111,9 +117,9 @@ func (t *trace) event(who string, env events.Envelope) {
 	if t.fold(env, kind, subject, detail) {
 		return
 	}
-	head := fmt.Sprintf("%-8s", "")
+	head := column("")
 	if env.Tx != t.tx {
-		head = fmt.Sprintf("%-8s", t.time(env.At))
+		head = column(t.time(env.At))
 	}
 	text := strings.TrimRight(kind+" "+subject, " ")
 	if detail != "" {
@@ -150,6 +156,14 @@ func (t *trace) fold(env events.Envelope, kind, subject, detail string) bool {
 	}
 	*f = fold{tx: env.Tx, kind: kind, run: run, detail: detail, first: number, last: number, at: -1}
 	return false
+}
+
+// column is the first of a line.
+func column(text string) string {
+	if len(text) < len("0m00.0s ") {
+		return fmt.Sprintf("%-8s", text)
+	}
+	return text + " "
 }
 
 // time is a moment, counted from the start of the world, to a tenth of a second.
@@ -245,7 +259,7 @@ func (t *trace) register(name string, e events.Event) (subject, detail string) {
 	case events.OutboxParked:
 		return numbered(e.N), fmt.Sprintf("%s, behind %d attempts%s", e.Cause, e.Attempts, quoted(e.Text))
 	case events.OutboxOutcome:
-		return numbered(e.N), strings.TrimRight(fmt.Sprintf("%s %s %s", e.Target, e.Outcome, e.Cause), " ")
+		return numbered(e.N), fmt.Sprintf("%s %s%s", e.Target, e.Outcome, parens(e.Cause))
 	case events.OutboxResolved:
 		return numbered(e.N), fmt.Sprintf("%s %s by %s%s", e.Target, e.Outcome, e.Actor, quoted(e.Reason))
 	}
@@ -316,10 +330,7 @@ func (t *trace) unit(env events.Envelope) string {
 func (t *trace) run(name string, e events.Event) (subject, detail string) {
 	switch e := e.(type) {
 	case events.RunPlanned:
-		detail := fmt.Sprintf("%s, %d units", e.Mode, e.TotalUnits)
-		if e.TotalUnits == 1 {
-			detail = fmt.Sprintf("%s, 1 unit", e.Mode)
-		}
+		detail := fmt.Sprintf("%s, %s", e.Mode, units(e.TotalUnits))
 		if !e.RetryOf.IsZero() {
 			detail += ", a retry of " + t.runs[e.RetryOf]
 		}
@@ -339,6 +350,13 @@ func (t *trace) run(name string, e events.Event) (subject, detail string) {
 		return name, fmt.Sprintf("%s %s%s", e.Target, e.Category, quoted(e.Text))
 	}
 	return name, ""
+}
+
+func units(n int) string {
+	if n == 1 {
+		return "1 unit"
+	}
+	return fmt.Sprintf("%d units", n)
 }
 
 func parens(text string) string {
