@@ -168,6 +168,10 @@ func (s names) learn(env events.Envelope) {
 		if id, ok := env.Stream.Unit(); ok {
 			s.units[id] = fmt.Sprintf("%s %d %s/%s", s.runs[e.Run], e.Ordinal, e.Source, e.Dataset)
 		}
+	case events.MessageSubmitted:
+		if topic, ok := env.Stream.Topic(); ok {
+			s.runs[events.RunID(e.Message)] = Submission{Topic: topic, Key: e.Key}.name()
+		}
 	}
 }
 

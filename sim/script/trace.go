@@ -113,6 +113,7 @@ func place(b sim.Boundary) string {
 func (t *trace) event(who string, env events.Envelope) {
 	t.learn(env)
 	subject, detail := t.tell(env)
+	detail = t.named(detail)
 	kind := env.Event.EventType().String()
 	if t.fold(env, kind, subject, detail) {
 		return
