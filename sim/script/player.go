@@ -169,9 +169,7 @@ func (p *Player) ask(ctx context.Context, what func(*towline.Engine) error) erro
 	if err != nil {
 		return err
 	}
-	p.trace.asking = true
 	err = what(e)
-	p.trace.asking = false
 	switch {
 	case errors.Is(err, sim.ErrDead):
 		p.trace.say("no answer")

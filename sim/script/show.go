@@ -44,14 +44,14 @@ func (c Show) play(ctx context.Context, p *Player) error {
 	show, known := map[string]func(context.Context) error{
 		"runs": p.showRuns, "units": p.showUnits, "jobs": p.showJobs, "outbox": p.showOutbox, "watermarks": p.showWatermarks,
 		"messages": p.showMessages,
-		"broker":  p.showBroker,
-		"sink":    p.showSink,
-		"effects": p.showEffects,
-		"counts":  p.showCounts,
-		"tasks":   p.showTasks,
-		"moves":   p.showMoves,
-		"log":     func(ctx context.Context) error { return p.showLog(ctx, c.Of) },
-		"why":     func(ctx context.Context) error { return p.showWhy(ctx, c.Of) },
+		"broker":   p.showBroker,
+		"sink":     p.showSink,
+		"effects":  p.showEffects,
+		"counts":   p.showCounts,
+		"tasks":    p.showTasks,
+		"moves":    p.showMoves,
+		"log":      func(ctx context.Context) error { return p.showLog(ctx, c.Of) },
+		"why":      func(ctx context.Context) error { return p.showWhy(ctx, c.Of) },
 	}[c.What]
 	if !known {
 		return fmt.Errorf("what is %q?", c.What)

@@ -27,7 +27,6 @@ type trace struct {
 	planned map[string]int
 	ids     []string // that were learned, each followed by its name
 
-	asking bool // somebody asks the engine, outside of all tasks
 	lines  []string
 	tx     events.Position // of the last line
 	call   *sim.Boundary   // that the last line tells, before it was made
