@@ -19,12 +19,13 @@ const scenarioFolder = "../testfixtures/scenarios"
 // Every scenario file is played in a world of its own, and checked behind its last command. What it protects stands in its
 // first line; its golden trace shows it. -rewrite writes the traces anew.
 func TestScenarios(t *testing.T) {
+	template := emptyStore(t)
 	for _, file := range scenarioFiles(t) {
 		name, err := filepath.Rel(scenarioFolder, file)
 		require.NoError(t, err)
 		t.Run(strings.TrimSuffix(filepath.ToSlash(name), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			play(t, file)
+			play(t, file, template)
 		})
 	}
 }
@@ -38,10 +39,11 @@ func scenarioFiles(t *testing.T) (files []string) {
 }
 
 // play runs one file.
-func play(t *testing.T, file string) {
+func play(t *testing.T, file, template string) {
 	t.Helper()
 	ctx := context.Background()
 	p := script.New(t.TempDir())
+	p.Template = template
 	defer func() { require.NoError(t, p.Close()) }()
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
 		commands, err := script.ParseAll(text(d))

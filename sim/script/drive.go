@@ -128,7 +128,7 @@ func (Run) play(ctx context.Context, p *Player) error {
 	if err := p.world.Run(ctx); err != nil {
 		return err
 	}
-	return p.check(ctx, true, nil)
+	return p.invariants(ctx, true, nil)
 }
 
 func (c Advance) play(ctx context.Context, p *Player) error {
@@ -285,7 +285,9 @@ func (c Kill) play(ctx context.Context, p *Player) error {
 
 func (Boot) play(ctx context.Context, p *Player) error {
 	if p.world == nil {
-		p.make()
+		if err := p.make(); err != nil {
+			return err
+		}
 	}
 	if err := p.bury(); err != nil {
 		return err

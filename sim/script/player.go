@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,10 @@ import (
 
 // Player plays the commands of one file.
 type Player struct {
+	// Template is a new store, of which the stores of the file are copies: to make one takes most of a short file's time.
+	// Empty: they are made.
+	Template string
+
 	Listen func(sim.Entry) // is told what happens; nil: nobody listens
 
 	dir string
@@ -113,15 +118,34 @@ func (p *Player) begin(ctx context.Context) error {
 	if p.world != nil {
 		return nil
 	}
-	p.make()
+	if err := p.make(); err != nil {
+		return err
+	}
 	err := p.world.Boot(ctx)
 	p.trace.take()
 	return err
 }
 
-func (p *Player) make() {
+// newStore is the path of a store that is empty, or not there yet.
+func (p *Player) newStore(name string) (string, error) {
+	path := filepath.Join(p.dir, name)
+	if p.Template == "" {
+		return path, nil
+	}
+	data, err := os.ReadFile(p.Template)
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, data, 0o644)
+}
+
+func (p *Player) make() error {
+	path, err := p.newStore("towline.db")
+	if err != nil {
+		return err
+	}
 	c := sim.Config{
-		Store: filepath.Join(p.dir, "towline.db"), Seed: max(p.setup.Seed, 1), Nodes: p.setup.Nodes, Broker: p.setup.Broker,
+		Store: path, Seed: max(p.setup.Seed, 1), Nodes: p.setup.Nodes, Broker: p.setup.Broker,
 		Workers: p.setup.Workers, Knobs: p.knobs,
 		Trace: func(e sim.Entry) {
 			p.trace.entry(e, p.world.Now())
@@ -142,6 +166,7 @@ func (p *Player) make() {
 	p.trace.nodes = p.setup.Nodes
 	p.world = sim.New(c)
 	p.configure()
+	return nil
 }
 
 // elapsed is the time since the start of the world, on the clock of the engine.
