@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/sim"
 )
@@ -94,6 +95,9 @@ type (
 	// Pass lets the first node that lives make a pass of its reconciler now.
 	Pass struct{}
 
+	// Rebuild makes all views anew, from the log.
+	Rebuild struct{}
+
 	// Quietly plays a command, and says nothing of it.
 	Quietly struct {
 		Line string `line:"rest"`
@@ -116,6 +120,7 @@ func (c Fault) String() string    { return line(c) }
 func (c FaultOff) String() string { return line(c) }
 func (c Purge) String() string    { return line(c) }
 func (c Pass) String() string     { return line(c) }
+func (c Rebuild) String() string  { return line(c) }
 func (c Quietly) String() string  { return line(c) }
 
 func (Run) play(ctx context.Context, p *Player) error {
@@ -409,6 +414,10 @@ func (Pass) play(ctx context.Context, p *Player) error {
 	report := p.world.Pass(ctx)
 	p.trace.say("pass: %d changes", report.Changed())
 	return report.Err()
+}
+
+func (Rebuild) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error { return e.Rebuild(ctx) })
 }
 
 func (c Quietly) play(ctx context.Context, p *Player) error {

@@ -20,7 +20,7 @@ import (
 // The commands that look, and change nothing.
 type (
 	// Show shows runs, units, jobs, outbox, broker, sink, effects, watermarks, messages, counts, tasks, moves, why OF or log.
-	// OF is a run, a unit by its run and number, or a register by its run and kind. log OF: only the events of a type.
+	// OF is a run, a unit by its run and number, a register by its run and kind, or a message by its topic and key. log OF: only the events of a type.
 	Show struct {
 		What string `line:"arg"`
 		Of   string `line:"rest"`
@@ -319,13 +319,16 @@ func (p *Player) showWhy(ctx context.Context, of string) error {
 // identify is the identifier of a run, of a unit, a register or a message.
 func (p *Player) identify(of string) (string, error) {
 	name, part, more := strings.Cut(of, " ")
-	run, err := p.run(name)
 	if !more {
+		run, err := p.run(name)
 		return run.String(), err
 	}
 	if number, err := strconv.Atoi(part); err == nil {
 		id, err := p.unit(name, number)
 		return id.String(), err
+	}
+	if id, err := p.message(name, part); err == nil {
+		return id.String(), nil
 	}
 	key, err := p.register(name, part)
 	if err != nil {
