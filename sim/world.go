@@ -17,10 +17,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/check"
+	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
@@ -365,19 +367,27 @@ func (w *World) finished(ctx context.Context) (bool, error) {
 
 const manyRegisters = 1000
 
-// quiet: no wakeup is pending, and no message is on its way.
+// quiet: no wakeup is pending, no message is on its way, and no effect is owed that is to happen exactly once.
 func (w *World) quiet(ctx context.Context) (bool, error) {
-	if w.out.Broker.waits() {
+	if w.out.Broker.waits() || slices.ContainsFunc(w.nodes, func(n *node) bool { return len(n.bus.queue) > 0 }) {
 		return false, nil
 	}
-	open := 0
+	open := false
 	err := w.living().engine.View(ctx, func(v projections.View) error {
 		registers, err := v.OpenRegisters(1)
-		open = len(registers)
+		if err != nil {
+			return err
+		}
+		runs, err := v.Runs(events.RunID{}, manyRuns)
+		open = len(registers) > 0 || slices.ContainsFunc(runs, func(r projections.SyncRun) bool {
+			return r.PostSync.Effects == decider.EffectsOpen
+		})
 		return err
 	})
-	return open == 0, err
+	return !open, err
 }
+
+const manyRuns = 1000
 
 // Pass runs one pass of the reconciler of the first living node, as if its interval had come.
 func (w *World) Pass(ctx context.Context) (report relay.Report) {
