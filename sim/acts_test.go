@@ -78,10 +78,7 @@ func crashActs(t *testing.T, s scenario) {
 	b := measureActs(t, s)
 	var mu sync.Mutex
 	seen := map[string]int{}
-	every := sample
-	if testing.Short() {
-		every *= 3 // odd, as sample is: windows before and behind a call are both in it
-	}
+	every := sample * thin()
 	enumerate(t, len(b.boundaries), every, func(v *verdict, i int) {
 		at := b.boundaries[i]
 		if *window != 0 && at.N != *window {

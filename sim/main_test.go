@@ -17,6 +17,14 @@ var (
 	window  = flag.Int("window", 0, "enumerate only the crash at this boundary; 0: all")
 )
 
+// thin is the part of the places that the enumerations take whose kind of window another one takes in full.
+func thin() int {
+	if *all {
+		return 1
+	}
+	return 3 // odd: places before and behind a call are both in it
+}
+
 // rewriting: golden files are to be written anew. The flag is that of package datadriven, whose files are among them.
 func rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 

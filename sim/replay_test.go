@@ -21,7 +21,7 @@ import (
 // and end with the same views.
 func TestRecoveryIsReplayOfTheLog(t *testing.T) {
 	b := measure(t, whole())
-	enumerate(t, len(b.boundaries), sample, func(v *verdict, i int) {
+	enumerate(t, len(b.boundaries), sample*thin(), func(v *verdict, i int) {
 		at := b.boundaries[i]
 		if *window != 0 && at.N != *window {
 			return
