@@ -24,12 +24,19 @@ type baseline struct {
 	nodes      int
 	boundaries []sim.Boundary       // of the first incarnation
 	stops      []stop               // of all
+	deaths     []death              // the boundaries of all
 	content    map[string][]sim.Row // by unit
 }
 
 // stop is a place of an incarnation.
 type stop struct {
 	sim.Stop
+	incarnation int
+}
+
+// death is a boundary of an incarnation.
+type death struct {
+	sim.Boundary
 	incarnation int
 }
 
@@ -49,6 +56,9 @@ func measureOn(t *testing.T, s scenario, nodes int) baseline {
 		life := w.Lives()[0]
 		b.boundaries = life.Boundaries
 		for _, l := range w.Lives() {
+			for _, at := range l.Boundaries {
+				b.deaths = append(b.deaths, death{at, l.Incarnation})
+			}
 			for _, s := range l.Stops {
 				b.stops = append(b.stops, stop{s, l.Incarnation})
 			}
