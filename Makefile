@@ -25,6 +25,12 @@ bench:
 mutants:
 	go test ./sim -run '^TestMutants$$' -v -timeout 0 -mutants
 
+# Ten minutes of worlds that no other test has seen, with the race detector, and the large configurations of the model.
+.PHONY: soak
+soak:
+	go test -race ./sim -run '^TestSoak$$' -v -timeout 30m -soak $(or $(SOAK),10m)
+	go test ./sim/model -run '^TestTheRulesHoldInLarge$$' -v -timeout 60m -large
+
 # The printed parts of the documents. Read what changed before you commit it.
 docs:
 	go test ./docs -rewrite
