@@ -367,7 +367,8 @@ func (w *World) finished(ctx context.Context) (bool, error) {
 
 const manyRegisters = 1000
 
-// quiet: no wakeup is pending, no message is on its way, and no effect is owed that is to happen exactly once.
+// quiet: no wakeup is pending or claimed, by a dead node either, no message is on its way, and no effect is owed that is to
+// happen exactly once.
 func (w *World) quiet(ctx context.Context) (bool, error) {
 	if w.out.Broker.waits() || slices.ContainsFunc(w.nodes, func(n *node) bool { return len(n.bus.queue) > 0 }) {
 		return false, nil
@@ -378,8 +379,12 @@ func (w *World) quiet(ctx context.Context) (bool, error) {
 		if err != nil {
 			return err
 		}
+		expiry, err := v.NextExpiry()
+		if err != nil {
+			return err
+		}
 		runs, err := v.Runs(events.RunID{}, manyRuns)
-		open = len(registers) > 0 || slices.ContainsFunc(runs, func(r projections.SyncRun) bool {
+		open = len(registers) > 0 || expiry != 0 || slices.ContainsFunc(runs, func(r projections.SyncRun) bool {
 			return r.PostSync.Effects == decider.EffectsOpen
 		})
 		return err
