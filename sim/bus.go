@@ -219,11 +219,15 @@ func (n *node) lost() (out []Message) {
 type publisher struct {
 	n           *node
 	application bool
+	straight    string // name of the broker of a target, which nobody here consumes (K-9); empty: it is the route of a kind
 }
 
 // Name is the reserved name of the in-process transport, whose messages die with the process, or that of the broker.
 func (p *publisher) Name() string {
-	if p.n.w.c.Broker && !p.application {
+	switch {
+	case p.straight != "":
+		return p.straight
+	case p.n.w.c.Broker && !p.application:
 		return "broker"
 	}
 	return events.TransportLocal
@@ -276,9 +280,13 @@ func (p *publisher) send(ctx context.Context, d *delivery, fault Fault) transpor
 	n.w.out.Published = append(n.w.out.Published, check.Published{
 		ID: d.m.UUID, Kind: d.notice.Kind, Run: d.notice.Run, N: d.notice.Wakeup, Target: d.notice.Target, After: n.w.head,
 	})
-	switch fault.How {
-	case Drop:
+	switch {
+	case p.straight != "" && fault.How == LoseReceipt:
+		return transport.Unknown(errLost)
+	case p.straight != "", fault.How == Drop:
 		return transport.Accepted("the broker has it")
+	}
+	switch fault.How {
 	case Delay:
 		d.at = n.w.now.Add(fault.For)
 	case Duplicate:

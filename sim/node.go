@@ -67,6 +67,11 @@ func newNode(ctx context.Context, w *World, number int) (*node, error) {
 		return nil, fmt.Errorf("open the store of incarnation %d: %w", incarnation, err)
 	}
 	w.lives = append(w.lives, life)
+	if incarnation == 1 {
+		if err := w.learn(ctx, n); err != nil {
+			return nil, errors.Join(err, n.store.Close())
+		}
+	}
 	return n, nil
 }
 
@@ -113,7 +118,7 @@ func (n *node) open(ctx context.Context) (err error) {
 	n.handlers = handlers.New(n.engine, handlers.Config{
 		Ports: ports, Workers: n.w.c.Workers, Name: "sim", Messages: n.consumers(), Inbox: &inboxPort{n}, Runtime: n,
 	})
-	n.relay, err = relay.Synchronous(n.engine, n.route)
+	n.relay, err = relay.Synchronous(n.engine, n.route, n.transports())
 	n.nextPass = n.engine.Now() // the first pass is now
 	return err
 }
