@@ -239,10 +239,10 @@ func (b baseline) materialized(v *verdict, e ending, crash sim.Crash, life *sim.
 }
 
 // ids are the rows in order, each once.
-func ids(rows []row) []string {
+func ids(rows []check.CrashRow) []string {
 	var out []string
 	for _, r := range rows {
-		out = append(out, r.id)
+		out = append(out, r.ID)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
