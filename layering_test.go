@@ -172,6 +172,7 @@ var layers = map[string]layer{
 	},
 	"sim":       {why: "the world in one goroutine: it wires everything, and users import it, so it imports no test library", any: true},
 	"sim/model": {why: "the rules once more, from the specification: what it shared with the engine, no comparison of the two could find"},
+	"crash":     {why: "it starts the engine on the log of a real run, in the simulator; users import it, so it imports no test library", any: true},
 	"sim/script": {
 		why: "scenario files on a world; tests are one of its users, so it imports no test library",
 		uses: []string{
