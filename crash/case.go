@@ -1,0 +1,182 @@
+package crash
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+
+	"github.com/towline-dev/towline/events"
+)
+
+// Case is one crash, with all that decides how the recovery from it goes: a piece of a log, what its processes were
+// configured with, what its providers have said, which calls were made and are not on record, and a seed. It plays alike on
+// every machine. It holds no secret: tokens, hosts, payloads of messages and what providers have left for themselves are
+// taken out (E-4); names of syncs, sources, datasets, targets and operators are not.
+type Case struct {
+	Release  string   // of Towline, that has made it
+	From     string   // where in the log it was found, for people
+	Verdict  Verdict  // of the recovery
+	Problems []string // of it
+	Log      string   // hash of the whole log behind the recovery
+
+	scene  scene
+	events []events.Envelope
+}
+
+// Played is what playing a case has come to.
+type Played struct {
+	Row
+	Log string // hash of the whole log behind the recovery
+}
+
+// MakeCase writes down a crash of a matrix. The options are those of the matrix; its log may have grown since.
+//
+// Errors: as MakeMatrix; that the case does not come to the verdict of the row.
+func MakeCase(ctx context.Context, o Options, row Row) (c Case, err error) {
+	dir, remove, err := scratch(o.Scratch)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	o.Run = events.RunID{}
+	p, err := load(ctx, o, dir)
+	if err != nil {
+		return c, err
+	}
+	if row.crash >= len(p.boundaries) || p.boundaries[row.crash].position() != row.Position {
+		return c, fmt.Errorf("%s: its log has no transaction that ends at %d: it is not the one of the matrix", o.Store, row.Position)
+	}
+	h := newHistory()
+	for _, b := range p.boundaries[:row.crash+1] {
+		h.add(b.tx)
+	}
+	prefix := p.log[:row.Position]
+	at := p.moment(h, crash{row.crash, row.calls}, o)
+	if o.damage != nil {
+		o.damage(&at)
+	}
+	from := fmt.Sprintf("position %d, behind %s", row.Position, row.What)
+	if row.Called != "" {
+		from += ", with " + row.Called + " not on record"
+	}
+	// What the slice leaves out should make no difference. If it does, that is worth more than a short file.
+	for _, part := range [][]events.Envelope{slice(prefix, h), prefix} {
+		c = Case{Release: release(), From: cut(from), scene: at.scene, events: redact(part)}
+		played, err := c.Play(ctx, dir)
+		if err != nil {
+			return c, err
+		}
+		c.Verdict, c.Problems, c.Log = played.Verdict, played.Problems, played.Log
+		if played.Verdict == row.Verdict {
+			return c, nil
+		}
+	}
+	return c, fmt.Errorf("position %d: it was %s in the matrix and is %s in a case: it depends on more than the log", row.Position, row.Verdict, c.Verdict)
+}
+
+// Play lets the recovery go on in a folder, in which it makes and removes a folder of its own.
+//
+// Errors: ctx's; those of the folder; that the history of the case is none, which only somebody who has written it by hand
+// can see. What the recovery comes to is in Played.
+func (c Case) Play(ctx context.Context, dir string) (out Played, err error) {
+	dir, remove, err := scratch(dir)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	boundaries := boundariesOf(c.events)
+	h := newHistory()
+	path := filepath.Join(dir, "towline.db")
+	if err := c.restore(ctx, path, boundaries, h); err != nil {
+		return out, err
+	}
+	var m moment
+	if err := guarded(func() error { m = h.moment(c.scene, nil); return nil }); err != nil {
+		return out, fmt.Errorf("the history of the case contradicts itself: %w", err)
+	}
+	e, err := play(ctx, path, m)
+	if err != nil {
+		return out, err
+	}
+	out.Row = m.judge(e)
+	if m.broken > 0 {
+		out.Notes = append(out.Notes, "the history of the case itself holds "+several(m.broken, "contradiction", "contradictions"))
+	}
+	last := boundaries[len(boundaries)-1]
+	out.Since, out.What, out.Window = last.at().Sub(c.events[0].At).Std(), last.what, last.window
+	if len(c.scene.calls) > 0 {
+		out.Called = callNames(c.scene.calls, namesOf(boundaries))
+	}
+	out.Log = hash(e.log)
+	return out, nil
+}
+
+// restore makes the store of a case.
+func (c Case) restore(ctx context.Context, path string, boundaries []boundary, h *history) error {
+	if len(boundaries) == 0 {
+		return errors.New("the case has no history")
+	}
+	g, err := newGrower(ctx, path)
+	if err != nil {
+		return err
+	}
+	for _, b := range boundaries {
+		err = guarded(func() error {
+			h.add(b.tx)
+			return g.add(ctx, b.tx)
+		})
+		if err != nil {
+			err = fmt.Errorf("the history of the case contradicts itself: %w", err)
+			break
+		}
+	}
+	return errors.Join(err, g.close())
+}
+
+// Reproduces says in what the outcome differs from the one on record; nil: in nothing.
+func (c Case) Reproduces(p Played) error {
+	switch {
+	case p.Verdict != c.Verdict:
+		return fmt.Errorf("the verdict is %s, and was %s in release %s", p.Verdict, c.Verdict, c.Release)
+	case p.Log != c.Log:
+		return fmt.Errorf("the verdict is %s, as in release %s, and the recovery has taken another way: this is release %s", p.Verdict, c.Release, release())
+	}
+	return nil
+}
+
+// hash is that of every event with its place and time.
+func hash(log []events.Envelope) string {
+	sum := sha256.New()
+	for _, env := range log {
+		record, err := events.Encode(env.Event)
+		if err != nil {
+			panic(fmt.Sprintf("crash: an event of a log cannot be encoded: %v", err))
+		}
+		fmt.Fprintf(sum, "%d %d %s %d %d %d %d %q %q %d %s %s\n", env.Position, env.Tx, streamName(env.Stream), env.Version, env.At,
+			record.Type, record.Schema, env.Actor, env.Command, env.Cause, env.Node, record.Data)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+const module = "github.com/towline-dev/towline"
+
+// release is that of Towline in this program, as far as it knows.
+func release() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if info.Main.Path == module && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	i := slices.IndexFunc(info.Deps, func(d *debug.Module) bool { return d.Path == module })
+	if i < 0 {
+		return "unknown"
+	}
+	return info.Deps[i].Version
+}
