@@ -24,12 +24,15 @@ bench:
 .PHONY: mutants
 mutants:
 	go test ./sim -run '^TestMutants$$' -v -timeout 0 -mutants
+	go test ./crash -run '^TestTheMatrixFindsPlantedBugs$$' -mutants
 
-# Ten minutes of worlds that no other test has seen, with the race detector, and the large configurations of the model.
+# Ten minutes of worlds that no other test has seen, with the race detector, the large configurations of the model, and a
+# death at every boundary of what a demo has left.
 .PHONY: soak
 soak:
 	go test -race ./sim -run '^TestSoak$$' -v -timeout 30m -soak $(or $(SOAK),10m)
 	go test ./sim/model -run '^TestTheRulesHoldInLarge$$' -v -timeout 60m -large
+	go test ./cmd/demo -run '^TestEveryCrashRecovers$$' -everywhere
 
 # The printed parts of the documents. Read what changed before you commit it.
 docs:

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	dying "github.com/towline-dev/towline/crash"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/replay"
@@ -110,6 +112,7 @@ func TestEveryCrashRecovers(t *testing.T) {
 	require.Equal(t, 8, number(t, storePath(keep), `SELECT count(*) FROM log WHERE type = 'NodeStarted'`)-len(d.Runs)+1,
 		"seven that died, and the one that came after")
 	requireReplay(t, storePath(keep), len(d.Runs))
+	dieEverywhere(t, storePath(keep))
 }
 
 // requireReplay tells every run of a store that no process has open, as text and as a page, from its head, and the
@@ -161,6 +164,43 @@ func replayed(t *testing.T, s *sqlite.Store, p events.Position, run events.RunID
 	require.NoError(t, replay.Text(t.Context(), &text, h, replay.TextOptions{Width: 400}))
 	require.NoError(t, replay.HTML(t.Context(), &page, h, replay.HTMLOptions{}))
 	return text.String(), page.String()
+}
+
+var everywhere = flag.Bool("everywhere", false, "die at every boundary of what a demo has left, where the usual run takes a sample; it takes minutes")
+
+// Of what a demo has left, every durable boundary is a crash that recovers, and the file is only read.
+func dieEverywhere(t *testing.T, store string) {
+	t.Helper()
+	before, err := os.ReadFile(store)
+	require.NoError(t, err)
+	most := 50 // most of these worlds play the whole run again
+	switch {
+	case testing.Short():
+		most = 20
+	case *everywhere:
+		most = 0
+	}
+	m, err := dying.MakeMatrix(t.Context(), dying.Options{Store: store, Most: most})
+	require.NoError(t, err)
+	var text strings.Builder
+	require.NoError(t, m.Text(&text))
+	require.True(t, m.Good(), text.String())
+	require.Zero(t, m.Count(dying.Stranded))
+	require.Zero(t, m.Violations())
+	require.Empty(t, m.Log)
+	if most == 0 {
+		require.Positive(t, m.Count(dying.Absorbed), text.String())
+		require.Positive(t, m.Count(dying.Lost), text.String())
+		require.Equal(t, number(t, store, `SELECT count(DISTINCT tx) FROM log`), m.Boundaries)
+		at := map[events.Position]bool{}
+		for _, r := range m.Rows {
+			at[r.Position] = true
+		}
+		require.Len(t, at, m.Boundaries, "each boundary has its row")
+	}
+	after, err := os.ReadFile(store)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
 }
 
 // What earlier demos left in a folder is replaced, and that is said; the folder explains itself, and holds nothing empty.
