@@ -2,9 +2,12 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/towline-dev/towline"
 )
+
+// A world that is driven by hand: by scenario files, and by whoever wants to decide what happens next.
 
 // Standing is a task that is under way, and the place at which it has given others their turn.
 type Standing struct {
@@ -43,27 +46,6 @@ func (w *World) Faults(faults func(Call) Fault) {
 // Begin lets the nodes that do not live begin to boot, each as a new incarnation. What is dead must be buried.
 func (w *World) Begin(ctx context.Context) error { return w.begin(ctx) }
 
-// Advance lets time pass, and everything happen that comes due, and ends at once when a node has died or stopped. The errors
-// are those of Run.
-func (w *World) Advance(ctx context.Context, d time.Duration) error {
-	end := w.now.Add(d)
-	for range maxTurns {
-		switch {
-		case len(w.broken) > 0:
-			return w.errors()
-		case w.anyGone():
-			return ErrDead
-		case w.Step(ctx):
-			continue
-		case !w.now.Before(end):
-			return nil
-		}
-		w.look(ctx)
-		w.advance(end.Sub(w.now))
-	}
-	return fmt.Errorf("sim: %s do not pass in %d turns", d, maxTurns)
-}
-
 // HoldTask holds a task for so long, whatever it waits for; false: there is none of that name. HoldNode holds a whole node.
 func (w *World) HoldTask(label string, d time.Duration) bool {
 	w.disturbed = true
@@ -99,4 +81,33 @@ func (w *World) Wake() {
 		}
 		n.fire()
 	}
+}
+
+// Tick moves the clock to the next time at which somebody has something to do, at most by d, and says how far. Ask when Step
+// finds nothing to do.
+func (w *World) Tick(ctx context.Context, d time.Duration) time.Duration {
+	w.look(ctx)
+	return w.advance(d)
+}
+
+// Gone reports a node that has died or stopped, and waits for Bury.
+func (w *World) Gone() bool { return w.anyGone() }
+
+// Broken lists what should not have happened in a living node.
+func (w *World) Broken() []error { return w.broken }
+
+// Trap kills a node at the next boundary of which the function says so. nil: at none.
+func (w *World) Trap(trap func(node int, at Boundary) bool) { w.trap = trap }
+
+// Configure says for what, and with which knobs, the incarnations are configured that start from now on.
+func (w *World) Configure(syncs []Sync, knobs towline.Knobs) { w.c.Syncs, w.c.Knobs = syncs, knobs }
+
+// Living are the numbers of the nodes that have not died, and not stopped.
+func (w *World) Living() (numbers []int) {
+	for _, n := range w.nodes {
+		if !n.dead && !n.stopped {
+			numbers = append(numbers, n.number)
+		}
+	}
+	return numbers
 }
