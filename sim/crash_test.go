@@ -17,6 +17,7 @@ import (
 // in the windows of the golden list alone.
 func TestCrashAtEveryBoundary(t *testing.T) {
 	b := measure(t, whole())
+	b.every = true
 	losses := make([][]sim.Loss, len(b.boundaries))
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -65,7 +66,7 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 // C-37, SC-354: pairs of crashes: a second one anywhere behind the recovery of a first. Both cost what their rows allow.
 func TestPairsOfCrashes(t *testing.T) {
 	b := measure(t, small())
-	const every = 23 * sample // of all pairs; it has no common factor with the number of boundaries
+	const every = 47 * sample // of all pairs; it has no common factor with the number of boundaries
 	n := len(b.boundaries)
 	var ran atomic.Int64
 	enumerate(t, n*n, every, func(v *verdict, i int) {
@@ -122,7 +123,7 @@ func TestOneOfTwoNodesDiesAtEveryBoundary(t *testing.T) {
 func TestCrashDuringRecovery(t *testing.T) {
 	b := measure(t, small())
 	const recovery = 14      // boundaries of a boot, its first pass and its first publishes
-	const every = 5 * sample // of those pairs; recovery and this have no common factor, so each second boundary has its turn
+	const every = 9 * sample // of those pairs; recovery and this have no common factor, so each second boundary has its turn
 	enumerate(t, len(b.boundaries)*recovery, every, func(v *verdict, i int) {
 		first, again := b.boundaries[i/recovery].N, i%recovery+1
 		if *window != 0 && first != *window || *second != 0 && again != *second {

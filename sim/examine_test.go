@@ -14,6 +14,7 @@ import (
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/sim"
+	"github.com/towline-dev/towline/store"
 	"github.com/towline-dev/towline/store/sqlite"
 )
 
@@ -22,6 +23,7 @@ type baseline struct {
 	scenario   scenario
 	template   string // an empty store, made once: most of a new store's time is its first page on the disk
 	nodes      int
+	every      bool                 // the views of every world are compared with its log; false: those of a third
 	boundaries []sim.Boundary       // of the first incarnation
 	stops      []stop               // of all
 	deaths     []death              // the boundaries of all
@@ -144,10 +146,14 @@ func (b baseline) finish(v *verdict, w *sim.World) ending {
 		reachLog(log)
 	}
 	require.NoError(v, ended)
-	s, err := sqlite.Open(ctx, b.newStore(v, "scratch.db"), sqlite.Options{Synchronous: "normal", Inline: true})
-	require.NoError(v, err)
-	defer s.Close()
-	f, err := sim.Examine(ctx, w, s)
+	var scratch store.Store
+	if b.every || v.n/2%thin() == 0 { // of two windows, before and behind a call, both or none
+		s, err := sqlite.Open(ctx, b.newStore(v, "scratch.db"), sqlite.Options{Synchronous: "normal", Inline: true})
+		require.NoError(v, err)
+		defer s.Close()
+		scratch = s
+	}
+	f, err := sim.Examine(ctx, w, scratch)
 	require.NoError(v, err)
 	require.Empty(v, f.Problems)
 	e := ending{w: w, log: f.Log, fold: f.Fold, losses: f.Losses, names: map[events.UnitID]string{}}

@@ -18,6 +18,7 @@ import (
 // verdict is what a check of one window came to. It is a require.TestingT, so a check reads like a test, and may end at
 // its first contradiction without ending the enumeration.
 type verdict struct {
+	n        int    // number of the window
 	name     string // of the window, and how to see it alone
 	dir      string // of its files
 	problems []string
@@ -69,7 +70,10 @@ func enumerate(t *testing.T, n, every int, check func(v *verdict, i int)) {
 		workers.Go(func() {
 			for i, more := take(); more; i, more = take() {
 				dir := filepath.Join(root, fmt.Sprint(i))
-				v := judge(dir, func(v *verdict) { check(v, i) })
+				v := judge(dir, func(v *verdict) {
+					v.n = i
+					check(v, i)
+				})
 				if len(v.problems) > 0 {
 					mu.Lock()
 					failed[i] = v

@@ -38,7 +38,9 @@ func TestEveryWaitIsExplainedAndEndsInTime(t *testing.T) {
 		kills := []int{1 + chance.IntN(early), 1 + chance.IntN(early)}
 		v.name = fmt.Sprintf("%s, killed at %v: go test ./sim -run TestEveryWaitIsExplained -seed %d -window %d", s.name, kills, scenarios[0].seed, i)
 		b := baseline{scenario: s, template: template}
-		w := b.world(v, kills...)
+		c := b.config(v)
+		c.Kills, c.Workers = kills, 1+i%2
+		w := b.worldOf(v, c)
 		p := &promises{of: map[string]promise{}, explained: map[decider.WaitReason]int{}}
 		w.Watch(func(ctx context.Context, idle bool) error { return p.look(ctx, w, idle) })
 		b.finish(v, w)
