@@ -61,7 +61,7 @@ func TestEveryWaitIsExplainedAndEndsInTime(t *testing.T) {
 	for _, why := range []decider.WaitReason{
 		decider.WaitEnginePaused, decider.WaitSourcePaused, decider.WaitCooldown, decider.WaitRetryAt, decider.WaitOutboxParked,
 		decider.WaitParked, decider.WaitDue, decider.WaitRunning, decider.WaitCapped,
-		decider.WaitForWorker, decider.WaitReference, decider.WaitCrashSuspect,
+		decider.WaitForWorker, decider.WaitReference,
 	} {
 		require.Positive(t, seen[why], "no world has ever waited for %s", why)
 	}
