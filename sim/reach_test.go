@@ -16,6 +16,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/decider"
@@ -36,24 +39,47 @@ func reach(format string, args ...any) {
 	reached.n[fmt.Sprintf(format, args...)]++
 }
 
-// reachLog takes in a log: its events, their words, and the states in which its transactions have left things.
+// reachLog takes in a log: its events, and their words.
 func reachLog(log []events.Envelope) {
 	words := map[string]bool{}
-	fold := check.New(check.Options{Keep: true})
-	for i, env := range log {
+	for _, env := range log {
 		words["event "+env.Event.EventType().String()] = true
 		reachWords(words, reflect.ValueOf(env.Event))
+	}
+	for w := range words {
+		reach("%s", w)
+	}
+}
+
+// reachStates takes in the states in which the transactions of a log have left things.
+func reachStates(log []events.Envelope) {
+	states := map[string]bool{}
+	fold := check.New(check.Options{Keep: true})
+	for i, env := range log {
 		fold.Apply(env)
 		if i+1 < len(log) && log[i+1].Tx == env.Tx {
 			continue
 		}
 		fold.EndTx()
+		for _, run := range fold.Runs() {
+			states["RunStatus "+string(run.Status)] = true
+			for _, u := range fold.Units(run.ID) {
+				states["UnitStatus "+string(u.Status)] = true
+			}
+		}
 	}
-	for _, run := range fold.Runs() {
-		words["RunStatus "+string(run.Status)] = true
+	for s := range states {
+		reach("%s", s)
 	}
-	for w := range words {
-		reach("%s", w)
+}
+
+// reachFile takes in the rows of the crash table that a scenario file shows: it says so in its first lines.
+func reachFile(t testing.TB, file string) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head, _, _ := strings.Cut(string(text), "\n\n")
+	for _, row := range regexp.MustCompile(`\bC-\d+\b`).FindAllString(head, -1) {
+		reach("crash %s", row)
 	}
 }
 

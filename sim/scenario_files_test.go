@@ -43,6 +43,7 @@ func play(t *testing.T, file, template string) {
 	t.Helper()
 	ctx := context.Background()
 	p := script.New(t.TempDir())
+	p.Listen = reachEntry
 	p.Template = template
 	defer func() { require.NoError(t, p.Close()) }()
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
@@ -61,6 +62,13 @@ func play(t *testing.T, file, template string) {
 		return out.String()
 	})
 	require.NoError(t, p.Finish(ctx), "behind the last command")
+	reachFile(t, file)
+	if p.World() != nil {
+		log, err := p.World().Log(ctx)
+		require.NoError(t, err)
+		reachLog(log)
+		reachStates(log)
+	}
 }
 
 // text is a directive as it stands in its file.

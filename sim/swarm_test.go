@@ -31,7 +31,10 @@ func TestSwarm(t *testing.T) {
 // drawSchedule is a world, what happens to it, and the calm behind.
 func drawSchedule(t *rapid.T) []script.Command {
 	w := drawWorld(t)
-	commands := append(w, rapid.SliceOfN(schedule(w[0].(script.World)), 0, 25).Draw(t, "schedule")...)
+	commands := append(w, script.Steps{N: rapid.IntRange(0, 40).Draw(t, "first")})
+	for _, some := range rapid.SliceOfN(schedule(w[0].(script.World)), 0, 25).Draw(t, "schedule") {
+		commands = append(commands, some...)
+	}
 	return append(commands, script.Calm{}, script.Run{})
 }
 
@@ -57,6 +60,7 @@ func playAll(dir string, commands []script.Command) (played []script.Command, er
 	}
 	log, err := p.World().Log(ctx)
 	reachLog(log)
+	reachStates(log)
 	return played, err
 }
 
@@ -103,18 +107,30 @@ func drawWorld(t *rapid.T) []script.Command {
 	}
 }
 
-// schedule draws what happens next.
-func schedule(w script.World) *rapid.Generator[script.Command] {
+// schedule draws what happens next. Mostly somebody starts what has died before it goes on.
+func schedule(w script.World) *rapid.Generator[[]script.Command] {
+	return rapid.Custom(func(t *rapid.T) []script.Command {
+		c := happening(w).Draw(t, "command")
+		if _, goesOn := c.(script.Steps); goesOn && rapid.IntRange(0, 3).Draw(t, "down") < 3 {
+			return []script.Command{script.Boot{}, c}
+		}
+		return []script.Command{c}
+	})
+}
+
+// happening draws one thing.
+func happening(w script.World) *rapid.Generator[script.Command] {
 	return rapid.Custom(func(t *rapid.T) script.Command {
 		node := rapid.IntRange(1, w.Nodes)
 		span := rapid.SampledFrom([]time.Duration{
-			time.Second, 10 * time.Second, 45 * time.Second, 70 * time.Second, 6 * time.Minute, 20 * time.Minute, 2 * time.Hour,
+			time.Second, 2 * time.Second, 10 * time.Second, 10 * time.Second, 45 * time.Second, 45 * time.Second, 70 * time.Second,
+			6 * time.Minute, 20 * time.Minute, 2 * time.Hour,
 		})
 		run := rapid.SampledFrom([]string{"weather", "traffic", "weather#2"})
 		unit := rapid.IntRange(1, 6)
 		kind := rapid.SampledFrom([]events.Kind{events.KindDispatch, events.KindUnit, events.KindFinalize, events.KindPostSync})
 		switch rapid.SampledFrom([]string{
-			"steps", "steps", "steps", "steps", "fault", "fault", "fault", "kill", "kill", "boot", "advance", "advance", "hold", "hold node",
+			"steps", "steps", "steps", "steps", "steps", "steps", "fault", "fault", "fault", "kill", "kill", "boot", "advance", "advance", "hold", "hold node",
 			"stop", "clock", "purge", "pass", "provider", "effect", "consume", "request", "submit",
 			"cancel run", "cancel unit", "release", "retry", "pause", "resume", "park", "redrive", "resolve", "worker",
 		}).Draw(t, "what") {
