@@ -63,6 +63,7 @@ func TestACommandThatMakesNoSenseEndsAFile(t *testing.T) {
 		"worker w1 renews":                     "has claimed nothing",
 		"consume letters":                      "comes too late",
 		"dataset tides counts":                 "there is no sync tides",
+		"dataset weather readings backoff=1s":  "retries is missing",
 		"quietly show horizon":                 "what is",
 		"resolve weather mart lost colour=red": "what is colour=red?",
 	} {

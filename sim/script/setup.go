@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -137,6 +138,9 @@ func (c Dataset) play(_ context.Context, p *Player) error {
 	s := p.sync(c.Sync)
 	if s == nil {
 		return fmt.Errorf("there is no sync %s", c.Sync)
+	}
+	if c.Retries == 0 && (c.Backoff != 0 || len(c.RetryOn) > 0 || len(c.Modes) > 0) {
+		return errors.New("it says how to try again, and not how often: retries is missing")
 	}
 	if i := slices.IndexFunc(s.datasets, func(d Dataset) bool { return d.Name == c.Name }); i >= 0 {
 		s.datasets[i] = c
