@@ -93,12 +93,20 @@ func (n *node) boot(ctx context.Context) {
 			n.up = true
 			return
 		}
-		if !n.dead && !n.excused(err) { // where the store is away, the process ends, and is started again
+		switch {
+		case n.dead:
+			return
+		case !n.excused(err):
 			n.w.breaks("boot: %w", err)
+		case n.sleep(ctx, restarted, false) != nil:
+			return
 		}
 		n.dead = true
 	})
 }
+
+// restarted is when somebody starts a node again that did not come up, because the store was away.
+const restarted = time.Second
 
 // open is what node.Open does.
 func (n *node) open(ctx context.Context) (err error) {

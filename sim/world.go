@@ -179,8 +179,11 @@ func (w *World) Now() events.Micros {
 	return events.MicrosOf(w.now.Add(w.stepped))
 }
 
-// StepClock moves the wall clocks of all nodes, and no time passes.
-func (w *World) StepClock(d time.Duration) { w.stepped += d }
+// StepClock moves the wall clocks of all nodes, and no time passes. A claim can end by it before its mark (CLK-8).
+func (w *World) StepClock(d time.Duration) {
+	w.stepped += d
+	w.disturbed = true
+}
 
 // living is the first node that is up; nil: there is none.
 func (w *World) living() *node {
