@@ -23,7 +23,7 @@ type baseline struct {
 	scenario   scenario
 	template   string // an empty store, made once: most of a new store's time is its first page on the disk
 	nodes      int
-	every      bool                 // the views of every world are compared with its log; false: those of a fifth
+	every      bool                 // the views of every world are compared with its log; false: those of a seventh
 	boundaries []sim.Boundary       // of the first incarnation
 	stops      []stop               // of all
 	deaths     []death              // the boundaries of all

@@ -22,7 +22,7 @@ func thin() int {
 	if *all {
 		return 1
 	}
-	return 5 // odd: places before and behind a call are both in it
+	return 7 // odd: places before and behind a call are both in it
 }
 
 // rewriting: golden files are to be written anew. The flag is that of package datadriven, whose files are among them.
