@@ -87,16 +87,19 @@ func (n *node) pass(b Boundary, f Fault, kills FaultKind) error {
 	if b.N != n.kill && f.How != kills && (n.w.trap == nil || !n.w.trap(n.number, b)) {
 		return nil
 	}
-	n.die(b)
+	n.dieOf(b, f)
 	return ErrDead
 }
 
 // die kills the node. The world unwinds its tasks when the one that runs gives its turn back.
-func (n *node) die(at Boundary) {
+func (n *node) die(at Boundary) { n.dieOf(at, Fault{}) }
+
+// dieOf says of which fault it died, if it was one.
+func (n *node) dieOf(at Boundary, f Fault) {
 	n.dead = true
 	n.gone.Store(true)
 	n.w.crashes = append(n.w.crashes, Crash{At: at, Node: n.number, Time: n.w.Now(), Head: n.w.head, Lost: n.lost()})
-	n.tell(Entry{Crash: &at})
+	n.tell(Entry{Crash: &at, Fault: f})
 }
 
 // Entry is something that has happened in a world: an event, a call of a port, or the death of a node.

@@ -28,6 +28,9 @@ func thin() int {
 // rewriting: golden files are to be written anew. The flag is that of package datadriven, whose files are among them.
 func rewriting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
+// newSchedules are how many the swarm draws anew in a usual run.
+const newSchedules = "40"
+
 // Worlds make much garbage and keep little.
 const gcPercent = 400
 
@@ -35,6 +38,9 @@ const gcPercent = 400
 func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(gcPercent)
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(newSchedules)
+	}
 	code := m.Run()
 	if code == 0 && everything() {
 		code = gate()

@@ -115,7 +115,11 @@ var refusals = map[string]error{
 
 // reachEntry takes in what has happened beside the log.
 func reachEntry(e sim.Entry) {
-	if e.Fault.How != "" {
+	switch {
+	case e.Fault.How == "":
+	case e.Crash != nil:
+		reach("fault %s %s", e.Crash.Port, e.Fault.How)
+	default:
 		reach("fault %s %s", e.Call.Port, e.Fault.How)
 	}
 	for name, err := range refusals {

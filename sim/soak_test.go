@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/towline-dev/towline/sim"
-	"github.com/towline-dev/towline/sim/script"
 )
 
 // soaks are the kinds of worlds of a long run. Each makes of a seed something that no other test has seen.
@@ -80,8 +79,7 @@ func TestSoak(t *testing.T) {
 
 // soakSwarm is a schedule of the swarm.
 func soakSwarm(v *verdict, seed uint64) {
-	g := rapid.Custom(func(t *rapid.T) []script.Command { return drawSchedule(t) })
-	played, err := playAll(v.dir, g.Example(int(seed>>2)))
+	played, err := playAll(v.dir, rapid.Custom(drawSchedule).Example(int(seed>>2)), false)
 	require.NoError(v, err, "%s", file(played))
 }
 

@@ -54,6 +54,9 @@ func TestFiftySeedsTwice(t *testing.T) {
 		c.Faults = chanceOf(s.seed)
 		w := b.worldOf(v, c)
 		require.NoError(v, w.Run(context.Background()))
+		log, err := w.Log(context.Background())
+		require.NoError(v, err)
+		reachLog(log)
 		hashes[i/2][i%2] = sha256.Sum256([]byte(strings.Join(look(v, w).log, "\n")))
 	})
 	for i, h := range hashes {
