@@ -31,6 +31,9 @@ type ending struct {
 	settled check.Settings
 }
 
+// apart keeps the ids of the worlds apart from those of the log, which may be of a world that had the same seed.
+const apart = 0x9e3779b97f4a7c15
+
 // play lets a process start on a store that ends at a moment, and go on to the end. An error is of the machine that it is
 // played on; what a recovery comes to is in the ending.
 func play(ctx context.Context, path string, m moment) (e ending, err error) {
@@ -38,7 +41,7 @@ func play(ctx context.Context, path string, m moment) (e ending, err error) {
 	if err != nil {
 		return e, err
 	}
-	c := sim.Config{Store: path, Seed: m.seed, Start: m.at.Time(), Knobs: knobs, Kills: m.kills}
+	c := sim.Config{Store: path, Seed: m.seed ^ apart, Start: m.at.Time(), Knobs: knobs, Kills: m.kills}
 	for _, s := range m.syncs {
 		c.Syncs = append(c.Syncs, s.sync(m.says))
 	}
