@@ -201,6 +201,9 @@ func (p *Player) ask(ctx context.Context, what func(*towline.Engine) error) erro
 		return p.bury()
 	case err != nil:
 		p.trace.say("refused: %s", oneLine(err))
+		if p.Listen != nil {
+			p.Listen(sim.Entry{Refused: err})
+		}
 	}
 	return nil
 }
