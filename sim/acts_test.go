@@ -79,9 +79,10 @@ func crashActs(t *testing.T, s scenario) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	every := sample * thin()
-	enumerate(t, len(b.boundaries), every, func(v *verdict, i int) {
+	enumerate(t, "crash windows of "+s.name, len(b.boundaries), every, func(v *verdict, i int) {
 		at := b.boundaries[i]
 		if *window != 0 && at.N != *window {
+			v.left = true
 			return
 		}
 		v.name = fmt.Sprintf("crash at %s, seed %d: go test ./sim -run TestCrashAtEveryBoundaryOfActs/%s -seed %[2]d -window %[4]d", at, s.seed, s.name, at.N)

@@ -96,8 +96,7 @@ func (n *node) die(at Boundary) { n.dieOf(at, Fault{}) }
 
 // dieOf says of which fault it died, if it was one.
 func (n *node) dieOf(at Boundary, f Fault) {
-	n.dead = true
-	n.gone.Store(true)
+	n.ends()
 	n.w.crashes = append(n.w.crashes, Crash{At: at, Node: n.number, Time: n.w.Now(), Head: n.w.head, Lost: n.lost()})
 	n.tell(Entry{Crash: &at, Fault: f})
 }

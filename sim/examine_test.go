@@ -104,7 +104,7 @@ func (b baseline) world(v *verdict, kills ...int) *sim.World {
 func (b baseline) config(v *verdict) sim.Config {
 	return sim.Config{
 		Store: b.newStore(v, "towline.db"), Seed: b.scenario.seed, Syncs: b.scenario.syncs, Knobs: b.scenario.knobs,
-		Messages: b.scenario.topics, Nodes: b.nodes, Trace: reachEntry,
+		Messages: b.scenario.topics, Nodes: b.nodes, Broker: b.scenario.broker, Trace: reachEntry,
 	}
 }
 
@@ -145,6 +145,7 @@ func (b baseline) finish(v *verdict, w *sim.World) ending {
 		v.log = tell(log, w.Crashes())
 		reachLog(log)
 	}
+	v.stranded = ended != nil
 	require.NoError(v, ended)
 	var scratch store.Store
 	if b.every || v.n/2%thin() == 0 { // of two windows, before and behind a call, both or none

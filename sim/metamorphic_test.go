@@ -33,7 +33,7 @@ func TestTheSameOutcomeHoweverTheWorkIsCut(t *testing.T) {
 				{"in the plainest order", func(c *sim.Config) { c.Choose = func([]string) int { return 0 } }},
 			}
 			outcomes := make([]map[string]string, len(variants))
-			enumerate(t, len(variants), 1, func(v *verdict, i int) {
+			enumerate(t, "ways to cut "+s.name, len(variants), 1, func(v *verdict, i int) {
 				v.name = variants[i].name
 				b := baseline{scenario: s, template: template, nodes: 1}
 				c := b.config(v)

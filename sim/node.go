@@ -101,8 +101,14 @@ func (n *node) boot(ctx context.Context) {
 		case n.sleep(ctx, restarted, false) != nil:
 			return
 		}
-		n.dead = true
+		n.ends()
 	})
+}
+
+// ends makes every port of the node answer ErrDead.
+func (n *node) ends() {
+	n.dead = true
+	n.gone.Store(true)
 }
 
 // restarted is when somebody starts a node again that did not come up, because the store was away.
@@ -260,6 +266,7 @@ func (n *node) round(ctx context.Context, round func(context.Context) relay.Repo
 	n.note(report)
 	again := n.engine.Now().Add(events.SpanOf(later))
 	for _, err := range report.Errors {
+		n.tell(Entry{Refused: err})
 		if !n.dead && !n.excused(err) {
 			n.w.breaks("reconcile: %w", err)
 		}

@@ -19,6 +19,7 @@ type scenario struct {
 	seed        uint64
 	syncs       []sim.Sync
 	knobs       towline.Knobs
+	broker      bool // messages go over a broker
 	requests    []towline.RunSpec
 	acts        []sim.Act
 	submissions []sim.Submission

@@ -23,7 +23,7 @@ import (
 func TestSwarm(t *testing.T) {
 	const same = 60
 	g := rapid.Custom(drawSchedule)
-	enumerate(t, same, sample, func(v *verdict, i int) {
+	enumerate(t, "swarm seeds", same, sample, func(v *verdict, i int) {
 		played, err := playAll(v.dir, g.Example(i), true)
 		require.NoError(v, err, "schedule %d\n%s", i, file(played))
 	})

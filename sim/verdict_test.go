@@ -22,6 +22,8 @@ type verdict struct {
 	name     string // of the window, and how to see it alone
 	dir      string // of its files
 	problems []string
+	stranded bool     // its world has not come to an end
+	left     bool     // it was left out
 	log      []string // around the crash
 	worlds   []*sim.World
 }
@@ -46,15 +48,15 @@ const worldsAtOnce = 8
 const tooMany = 3
 
 // enumerate checks windows 0 to n-1, of which it takes every so many, several at once, each with a folder of its own. It
-// prints nothing if all is well.
-func enumerate(t *testing.T, n, every int, check func(v *verdict, i int)) {
+// logs how many, and of how many a run has not ended or something else was wrong, and prints the first of those.
+func enumerate(t *testing.T, what string, n, every int, check func(v *verdict, i int)) {
 	t.Helper()
 	if *all {
 		every = 1
 	}
 	root := t.TempDir()
 	var mu sync.Mutex
-	next := 0
+	next, ran, stranded := 0, 0, 0
 	failed := map[int]*verdict{}
 	take := func() (int, bool) {
 		mu.Lock()
@@ -74,15 +76,22 @@ func enumerate(t *testing.T, n, every int, check func(v *verdict, i int)) {
 					v.n = i
 					check(v, i)
 				})
-				if len(v.problems) > 0 {
-					mu.Lock()
-					failed[i] = v
-					mu.Unlock()
+				mu.Lock()
+				if !v.left {
+					ran++
 				}
+				if v.stranded {
+					stranded++
+				}
+				if len(v.problems) > 0 {
+					failed[i] = v
+				}
+				mu.Unlock()
 			}
 		})
 	}
 	workers.Wait()
+	t.Logf("%s: %d of %d, %d stranded, %d wrong otherwise", what, ran, n, stranded, len(failed)-stranded)
 	var numbers []int
 	for i := range failed {
 		numbers = append(numbers, i)

@@ -278,8 +278,7 @@ func (w *World) Bury() error {
 			rest = append(rest, n)
 			continue
 		}
-		n.dead = true
-		n.gone.Store(true)
+		n.ends()
 		n.unwind()
 		if err := n.store.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store of incarnation %d: %w", n.life.Incarnation, err))
@@ -305,12 +304,7 @@ func (w *World) StopNode(number int) { w.stops = append(w.stops, number) }
 
 // stopsNode reports that a node was asked to stop, once.
 func (w *World) stopsNode(n *node) bool {
-	for _, number := range w.stops {
-		if number == n.number {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(w.stops, n.number)
 }
 
 // Run boots the nodes that do not live, and drives them until every run has ended, every post_sync was tried, and no wakeup
@@ -456,6 +450,7 @@ func (w *World) Fork(path string) (*World, error) {
 	f.pending = append([]towline.RunSpec(nil), w.pending...)
 	f.acts = append([]Act(nil), w.acts...)
 	f.submissions = append([]Submission(nil), w.submissions...)
+	f.stops = append([]int(nil), w.stops...)
 	f.lives = append([]*Life(nil), w.lives...)
 	f.crashes = append([]Crash(nil), w.crashes...)
 	f.yielded, f.current, f.last = make(chan struct{}), nil, nil

@@ -44,7 +44,7 @@ func TestFiftySeedsTwice(t *testing.T) {
 	template := emptyStore(t)
 	const seeds = 50
 	hashes := make([][2][sha256.Size]byte, seeds)
-	enumerate(t, 2*seeds, 1, func(v *verdict, i int) {
+	enumerate(t, "seeds, each twice", 2*seeds, 1, func(v *verdict, i int) {
 		s := small()
 		s.seed = cmp.Or(*seed, uint64(i/2+1))
 		v.name = fmt.Sprintf("go test ./sim -run TestFiftySeedsTwice -seed %d", s.seed)
@@ -62,7 +62,6 @@ func TestFiftySeedsTwice(t *testing.T) {
 	for i, h := range hashes {
 		require.Equal(t, h[0], h[1], "seed %d", i+1)
 	}
-	t.Logf("seeds run twice with one hash: %d", seeds)
 }
 
 // chanceOf lets a call in twelve go wrong, in any way that its port knows, until so many have.

@@ -83,7 +83,7 @@ func ExampleCrashProcesses() {
 				if err := os.Rename(part, filepath.Join(dir, day+".csv")); err != nil {
 					return err
 				}
-				time.Sleep(50 * time.Millisecond) // so much more is done
+				time.Sleep(50 * time.Millisecond) // a real process is killed in real time, so the next download takes some
 			}
 			return nil
 		}, func(t testing.TB) {
