@@ -162,6 +162,7 @@ func (p *Player) drive(ctx context.Context, most time.Duration, done func() (boo
 		case len(p.world.Broken()) > 0:
 			return nil // Play tells it
 		case p.world.Step(ctx):
+			p.moved++
 			continue
 		case passed >= most:
 			return nil
@@ -177,11 +178,8 @@ func (c Steps) play(ctx context.Context, p *Player) error {
 	}
 	p.world.Choose(nil)
 	defer p.chooses()
-	left := c.N
-	return p.drive(ctx, patience, func() (bool, error) {
-		left--
-		return left < 0, nil
-	})
+	end := p.moved + c.N
+	return p.drive(ctx, patience, func() (bool, error) { return p.moved >= end, nil })
 }
 
 // chooses lets the order of the file choose again.
@@ -403,6 +401,9 @@ func (Purge) play(ctx context.Context, p *Player) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
+	if !p.setup.Broker {
+		return errNoBroker
+	}
 	p.world.Outside().Broker.Purge()
 	return nil
 }
@@ -425,8 +426,11 @@ func (c Quietly) play(ctx context.Context, p *Player) error {
 	if err != nil {
 		return err
 	}
-	said := p.trace.lines
+	said, refused := p.trace.lines, p.refused
 	err = inner.play(ctx, p)
+	if err == nil && p.refused > refused {
+		return fmt.Errorf("it was refused, and nobody would read that: %s", p.trace.lines[len(p.trace.lines)-1])
+	}
 	if err == nil {
 		p.trace.lines = said
 	}

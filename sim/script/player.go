@@ -39,6 +39,8 @@ type Player struct {
 	trace     *trace
 	checked   []string // invariants that are broken, and are to be
 	scratches int
+	moved     int // what has happened, one by one
+	refused   int // requests
 }
 
 // New makes a player. It keeps its store in the folder.
@@ -174,6 +176,8 @@ func (p *Player) elapsed() time.Duration {
 	return p.world.Now().Sub(events.MicrosOf(sim.DefaultStart)).Std()
 }
 
+var errNoBroker = errors.New("there is no broker: world broker=true")
+
 var errNoNode = errors.New("no node lives: boot one")
 
 // engine is that of the first node that lives.
@@ -200,6 +204,7 @@ func (p *Player) ask(ctx context.Context, what func(*towline.Engine) error) erro
 		p.trace.say("no answer")
 		return p.bury()
 	case err != nil:
+		p.refused++
 		p.trace.say("refused: %s", oneLine(err))
 		if p.Listen != nil {
 			p.Listen(sim.Entry{Refused: err})

@@ -208,6 +208,9 @@ func (p *Player) showLog(ctx context.Context, of string) error {
 }
 
 func (p *Player) showBroker(context.Context) error {
+	if !p.setup.Broker {
+		return errNoBroker
+	}
 	for _, m := range p.world.Outside().Broker.Waiting() {
 		n := m.Notice
 		text := fmt.Sprintf("%s %s.%d", p.trace.runs[n.Run], n.Kind, n.Wakeup)

@@ -189,6 +189,8 @@ func (t *trace) learn(env events.Envelope) {
 	case events.MessageSubmitted:
 		topic, _ := env.Stream.Topic()
 		name := strings.TrimSpace(topic + " " + e.Key)
+		t.planned[name]++
+		name = sim.RunName(name, t.planned[name])
 		t.runs[events.RunID(e.Message)] = name
 		t.ids = append(t.ids, e.Message.String(), name)
 	}
