@@ -15,7 +15,8 @@ type Runtime interface {
 	// Go runs f beside its caller.
 	Go(f func())
 	// Wait comes before a select. ready says that the select would not wait, so a runtime that decides who runs returns when
-	// it does. That of Go returns at once.
+	// it does. That of Go returns at once. Where several cases may be ready, what follows must not depend on which one
+	// select takes.
 	Wait(ready func() bool)
 }
 
@@ -40,8 +41,7 @@ func pause(ctx context.Context, r Runtime, d time.Duration) bool {
 	r.Wait(func() bool { return len(over) > 0 || ctx.Err() != nil })
 	select {
 	case <-over:
-		return true
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil // where both have come, select takes any
 }

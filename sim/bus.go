@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/transport"
@@ -185,8 +187,14 @@ func (n *node) deliver(ctx context.Context, d *delivery) {
 	}
 }
 
-// failedEffect: an exactly_once effect that fails asks for another delivery (HP-3).
-func (n *node) failedEffect(d *delivery) bool { return d.notice.Kind == events.KindPostSync }
+// failedEffect: an exactly_once effect that fails asks for another delivery (HP-3). One that happens at most once does not.
+func (n *node) failedEffect(d *delivery) bool {
+	if d.notice.Kind != events.KindPostSync {
+		return false
+	}
+	sync, _, _ := strings.Cut(n.w.names.runs[d.notice.Run], "#")
+	return slices.ContainsFunc(n.w.c.Syncs, func(s Sync) bool { return s.Name == sync && s.PostSync.Mode == towline.ExactlyOnce })
+}
 
 func (n *node) handle(ctx context.Context, d *delivery) error {
 	d.tries++
@@ -268,8 +276,8 @@ func (p *publisher) send(ctx context.Context, d *delivery, fault Fault) transpor
 		return transport.Receipt{Outcome: events.Refused, Permanent: true, Err: errRefused}
 	case Unsent:
 		return transport.Unknown(errLost)
-	case Timeout:
-		if err := n.sleep(ctx, n.engine.Knobs().PublishTimeout, false); err != nil {
+	case Timeout: // of virtual time: the deadline of ctx is of real time, and says nothing here
+		if err := n.sleep(context.WithoutCancel(ctx), n.engine.Knobs().PublishTimeout, false); err != nil {
 			return transport.Unknown(err)
 		}
 		return transport.Unknown(context.DeadlineExceeded)

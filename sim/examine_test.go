@@ -145,8 +145,7 @@ func (b baseline) finish(v *verdict, w *sim.World) ending {
 		v.log = tell(log, w.Crashes())
 		reachLog(log)
 	}
-	v.stranded = ended != nil
-	require.NoError(v, ended)
+	v.ended(ended)
 	var scratch store.Store
 	if b.every || v.n/2%thin() == 0 { // of two windows, before and behind a call, both or none
 		s, err := sqlite.Open(ctx, b.newStore(v, "scratch.db"), sqlite.Options{Synchronous: "normal", Inline: true})

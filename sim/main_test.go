@@ -50,12 +50,12 @@ func TestMain(m *testing.M) {
 
 // everything: nothing was left out.
 func everything() bool {
-	for _, name := range []string{"test.run", "test.skip"} {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {
 			return false
 		}
 	}
-	return !testing.Short() && sample == 1 && *seed == 0 && *window == 0
+	return !testing.Short() && sample == 1 && *seed == 0 && *window == 0 && *second == 0
 }
 
 func gate() int {

@@ -45,9 +45,9 @@ type node struct {
 	frozen   time.Time // nothing of it goes on before
 
 	seen     events.Position // newest event of the log that it knows of
-	due      events.Micros   // as in the loops of relay.Runner
+	due      events.Micros   // of a round of the relay
 	nextPass events.Micros
-	passing  bool                // a round of the relay is under way: passes never overlap (REC-2)
+	passing  bool                // a round of the relay is under way, of which a world has one at a time
 	beating  bool                // so is one of the heartbeat
 	inWork   map[events.Kind]int // messages
 
@@ -215,7 +215,7 @@ func (n *node) excused(err error) bool {
 	return n.w.disturbed && (errors.Is(err, towline.ErrUnavailable) || errors.Is(err, decider.ErrClaimLost))
 }
 
-// relayReady reads the signals of the engine, as the loops of relay.Runner do.
+// relayReady reads the signals of the engine, as relay.Runner does.
 func (n *node) relayReady() bool {
 	if n.passing {
 		return false
@@ -239,7 +239,8 @@ func (n *node) relayReady() bool {
 	}
 }
 
-// reconcile is one round of those loops.
+// reconcile is one round: the pass of the reconciler if its interval has come, else a step of all lanes. relay.Runner has a
+// loop for passes and one for each lane, which go on side by side (REC-2): that is tested with its own goroutines.
 func (n *node) reconcile(ctx context.Context) {
 	n.passing = true
 	defer func() { n.passing = false }()

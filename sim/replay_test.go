@@ -44,7 +44,7 @@ func TestRecoveryIsReplayOfTheLog(t *testing.T) {
 
 		var kept future
 		for n, copied := range copies {
-			require.NoError(v, copied.Run(ctx))
+			v.ended(copied.Run(ctx))
 			got := look(v, copied)
 			require.NoError(v, copied.Bury())
 			if n == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline/sim"
 	"github.com/towline-dev/towline/sim/script"
 )
 
@@ -43,7 +44,11 @@ func play(t *testing.T, file, template string) {
 	t.Helper()
 	ctx := context.Background()
 	p := script.New(t.TempDir())
-	p.Listen = reachEntry
+	broken := false
+	p.Listen = func(e sim.Entry) {
+		broken = broken || e.Crash != nil || e.Fault.How != ""
+		reachEntry(e)
+	}
 	p.Template = template
 	defer func() { require.NoError(t, p.Close()) }()
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
@@ -53,6 +58,8 @@ func play(t *testing.T, file, template string) {
 		}
 		var out strings.Builder
 		for _, c := range commands {
+			_, purged := c.(script.Purge)
+			broken = broken || purged
 			said, err := p.Play(ctx, c)
 			out.WriteString(said)
 			if err != nil {
@@ -62,13 +69,14 @@ func play(t *testing.T, file, template string) {
 		return out.String()
 	})
 	require.NoError(t, p.Finish(ctx), "behind the last command")
-	reachFile(t, file)
-	if p.World() != nil {
-		log, err := p.World().Log(ctx)
-		require.NoError(t, err)
-		reachLog(log)
-		reachStates(log)
+	if p.World() == nil {
+		return
 	}
+	log, err := p.World().Log(ctx)
+	require.NoError(t, err)
+	reachLog(log)
+	reachStates(log)
+	reachFile(t, file, log, broken)
 }
 
 // text is a directive as it stands in its file.

@@ -183,11 +183,11 @@ func (w *World) until(ctx context.Context, done func(context.Context) (bool, err
 			}
 		}
 		if waited > maxWaited {
-			return fmt.Errorf("sim: nothing has ended in %s of waiting", maxWaited)
+			return fmt.Errorf("%w: nothing has ended in %s of waiting", ErrStranded, maxWaited)
 		}
 		waited += w.advance(maxWaited)
 	}
-	return fmt.Errorf("sim: nothing has ended in %d turns", maxTurns)
+	return fmt.Errorf("%w: nothing has ended in %d turns", ErrStranded, maxTurns)
 }
 
 // idle: no task is under way, so nothing happens before somebody begins something.

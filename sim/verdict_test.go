@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,6 +35,12 @@ func (v *verdict) Errorf(format string, args ...any) {
 
 func (v *verdict) FailNow() { runtime.Goexit() }
 
+// ended requires that a world has come to its end.
+func (v *verdict) ended(err error, args ...any) {
+	v.stranded = v.stranded || errors.Is(err, sim.ErrStranded)
+	require.NoError(v, err, args...)
+}
+
 // bury closes a world when the check has ended, however it ends.
 func (v *verdict) bury(w *sim.World) { v.worlds = append(v.worlds, w) }
 
@@ -51,7 +58,7 @@ const tooMany = 3
 // logs how many, and of how many a run has not ended or something else was wrong, and prints the first of those.
 func enumerate(t *testing.T, what string, n, every int, check func(v *verdict, i int)) {
 	t.Helper()
-	if *all {
+	if *all || *window != 0 || *second != 0 { // a window that is asked for may be one that the usual run leaves out
 		every = 1
 	}
 	root := t.TempDir()
@@ -80,7 +87,7 @@ func enumerate(t *testing.T, what string, n, every int, check func(v *verdict, i
 				if !v.left {
 					ran++
 				}
-				if v.stranded {
+				if v.stranded && !v.left {
 					stranded++
 				}
 				if len(v.problems) > 0 {
@@ -92,6 +99,9 @@ func enumerate(t *testing.T, what string, n, every int, check func(v *verdict, i
 	}
 	workers.Wait()
 	t.Logf("%s: %d of %d, %d stranded, %d wrong otherwise", what, ran, n, stranded, len(failed)-stranded)
+	if ran == 0 {
+		t.Errorf("%s: there is no such window", what)
+	}
 	var numbers []int
 	for i := range failed {
 		numbers = append(numbers, i)

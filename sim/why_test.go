@@ -30,14 +30,14 @@ func TestEveryWaitIsExplainedAndEndsInTime(t *testing.T) {
 	enumerate(t, "worlds whose waits are explained", len(explained), 1, func(v *verdict, i int) {
 		s := scenarios[i%len(scenarios)]
 		s.seed += uint64(i / len(scenarios))
-		if *window != 0 && i != *window {
+		if *window != 0 && i+1 != *window {
 			v.left = true
 			return
 		}
 		chance := rand.New(rand.NewPCG(s.seed, uint64(i)))
 		const early = 80 // boundaries: all of these scenarios have more
 		kills := []int{1 + chance.IntN(early), 1 + chance.IntN(early)}
-		v.name = fmt.Sprintf("%s, killed at %v: go test ./sim -run TestEveryWaitIsExplained -seed %d -window %d", s.name, kills, scenarios[0].seed, i)
+		v.name = fmt.Sprintf("%s, killed at %v: go test ./sim -run TestEveryWaitIsExplained -seed %d -window %d", s.name, kills, scenarios[0].seed, i+1)
 		b := baseline{scenario: s, template: template}
 		c := b.config(v)
 		c.Kills = kills

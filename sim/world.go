@@ -35,6 +35,9 @@ import (
 // ErrDead is what every port of a killed node returns.
 var ErrDead = errors.New("sim: the node is dead")
 
+// ErrStranded: a world does not come to its end.
+var ErrStranded = errors.New("sim: stranded")
+
 // Config of a world.
 type Config struct {
 	Store   string // path of the store; made if missing
@@ -391,14 +394,25 @@ func (w *World) quiet(ctx context.Context) (bool, error) {
 
 const manyRuns = 1000
 
-// Pass runs one pass of the reconciler of the first living node, as if its interval had come.
+// Pass runs one pass of the reconciler of the first living node, as if its interval had come, and nobody else moves
+// meanwhile. It does nothing where none can begin: no node lives, it is held, or a round of its relay is under way (REC-2).
 func (w *World) Pass(ctx context.Context) (report relay.Report) {
 	n := w.living()
-	t := n.start("pass", func() { report = n.relay.Pass(ctx) })
-	for !t.done {
-		w.run(t)
+	if n == nil || n.frozenNow() || n.passing {
+		return report
 	}
-	n.tasks = n.tasks[:len(n.tasks)-1]
+	w.make(move{n.named("pass"), func() {
+		n.passing = true
+		t := n.start("pass", func() {
+			defer func() { n.passing = false }()
+			report = n.relay.Pass(ctx)
+		})
+		for w.run(t); !t.done && !n.dead; w.run(t) {
+			for !t.able(w.now) {
+				w.advance(maxWaited)
+			}
+		}
+	}})
 	return report
 }
 

@@ -53,7 +53,7 @@ func TestFiftySeedsTwice(t *testing.T) {
 		c.Nodes, c.Broker = 1+i/2%3, i/2%2 == 1
 		c.Faults = chanceOf(s.seed)
 		w := b.worldOf(v, c)
-		require.NoError(v, w.Run(context.Background()))
+		v.ended(w.Run(context.Background()))
 		log, err := w.Log(context.Background())
 		require.NoError(v, err)
 		reachLog(log)

@@ -96,6 +96,9 @@ func (p *player) play(kill int) *window {
 		}
 	})
 	w.problems = j.found()
+	if j.Skipped() { // a window that nobody has judged is not good
+		w.problems = append(w.problems, "the oracle has skipped this window")
+	}
 	return w
 }
 
