@@ -101,13 +101,19 @@ func TestMutants(t *testing.T) {
 			break
 		}
 		t.Run(m.name, func(t *testing.T) {
-			f := m.run(t)
+			f := found{}
+			// What stops the run of a bug (it does not compile, or is found for another reason) is a bug that was not found.
+			defer func() {
+				t.Logf("%s, %.1f s", cmp.Or(f.by, "survived"), f.after.Seconds())
+				if f.by == "" {
+					survived++
+				}
+				table = append(table, []string{m.name, m.breaks[0], cmp.Or(f.by, "-"), fmt.Sprintf("%.1f", f.after.Seconds())})
+			}()
+			f = m.run(t)
 			if f.by == "" {
-				survived++
 				t.Error("it survives: no test fails with it")
 			}
-			t.Logf("%s, %.1f s", cmp.Or(f.by, "survived"), f.after.Seconds())
-			table = append(table, []string{m.name, m.breaks[0], cmp.Or(f.by, "-"), fmt.Sprintf("%.1f", f.after.Seconds())})
 		})
 	}
 	ran := len(table) - 1
@@ -277,7 +283,7 @@ func (m mutant) run(t *testing.T) (f found) {
 		f.after += time.Since(began)
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
-			require.Contains(t, string(out), m.finds, "%s: it is found for another reason", m.at)
+			require.Contains(t, failure(string(out)), m.finds, "%s: it is found for another reason", m.at)
 			f.by = finder(string(out))
 			return f
 		}
@@ -324,10 +330,22 @@ func finder(out string) string {
 			by = m[1]
 		}
 	}
-	if names := invariant.FindString(out); names != "" {
+	if names := invariant.FindString(failure(out)); names != "" {
 		by += ": " + names
 	}
 	return by
+}
+
+// failure is what a suite says from the start of the test on that failed: those before it may name invariants, too.
+func failure(out string) string {
+	all := testFailed.FindStringSubmatch(out)
+	if all == nil {
+		return out
+	}
+	if at := strings.Index(out, "=== RUN   "+all[1]+"\n"); at >= 0 {
+		return out[at:]
+	}
+	return out
 }
 
 func last(what *regexp.Regexp, out string) string {
