@@ -157,19 +157,26 @@ func (w *World) advance(d time.Duration) time.Duration {
 // The bounds of a world that makes no progress.
 const (
 	maxTurns  = 300_000
+	maxStill  = 20_000 // turns in which nothing is appended
 	maxWaited = 48 * time.Hour
 )
 
 // until moves the world until done says so, which it asks whenever nobody can do anything. A dead node ends it, too.
 func (w *World) until(ctx context.Context, done func(context.Context) (bool, error)) error {
 	var waited time.Duration
+	head, still := w.head, 0
 	for range maxTurns {
 		moved := w.Step(ctx)
+		if still++; w.head != head {
+			head, still = w.head, 0
+		}
 		switch {
 		case len(w.broken) > 0:
 			return w.errors()
 		case w.anyGone():
 			return ErrDead
+		case still > maxStill:
+			return fmt.Errorf("%w: nothing has ended, and nothing was appended in %d turns", ErrStranded, maxStill)
 		case moved:
 			continue
 		case ctx.Err() != nil:
