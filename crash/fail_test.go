@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,47 @@ func TestWhatIsNoRecovery(t *testing.T) {
 	require.Contains(t, m.Rows[0].Problems[0], "RW-4")
 }
 
+// M-4, G-17: a message that nobody has handled and nothing shows is stranded. One that is parked is shown, and one that a
+// broker has is the broker's.
+func TestAMessageThatIsLeft(t *testing.T) {
+	path := newspaper{}.print(t)
+	log, err := readLog(context.Background(), path, t.TempDir())
+	require.NoError(t, err)
+	judged := func(log []events.Envelope) Row {
+		row := Row{Verdict: Recovered}
+		j := &judge{e: &ending{log: log}, row: &row}
+		j.fold()
+		j.messages()
+		return row
+	}
+	require.Equal(t, Recovered, judged(log).Verdict)
+	for i, env := range log {
+		if _, ok := env.Event.(events.MessageHandled); !ok {
+			continue
+		}
+		left := judged(log[:i])
+		require.Equal(t, Stranded, left.Verdict)
+		require.Regexp(t, `^M-4: message \S+ of mail is open, its wakeup 1 is idle$`, left.Problems[0])
+
+		sent := slices.Clone(log[:i])
+		for k := range sent {
+			_, kind, _ := sent[k].Stream.Register()
+			if e, ok := sent[k].Event.(events.OutboxDispatched); ok && kind == events.KindMessage {
+				e.Transport = "broker"
+				sent[k].Event = e
+			}
+		}
+		require.Equal(t, Recovered, judged(sent).Verdict, "whoever has it is no process of this store")
+
+		parked := log[i]
+		parked.Stream = events.MessageStream(log[i].Event.(events.MessageHandled).Message)
+		parked.Event = events.OutboxParked{N: 1, Cause: events.ParkHandlerFailed, Attempts: 1}
+		require.Equal(t, Recovered, judged(append(slices.Clone(log[:i]), parked)).Verdict)
+		return
+	}
+	t.Fatal("no message was handled")
+}
+
 // SC-372: bugs of one line in the engine, each of which a matrix must show.
 func TestTheMatrixFindsPlantedBugs(t *testing.T) {
 	if !*mutants {
@@ -83,6 +125,12 @@ func TestTheMatrixFindsPlantedBugs(t *testing.T) {
 		{
 			name: "the settle of the last open unit does not arm finalize", file: "decider/react.go",
 			old: "if f.OpenUnits(run) > 0 {", new: "if f.OpenUnits(run) >= 0 {", finds: "I-9",
+		},
+		{
+			name: "a message that died in the memory of a process is not armed again", file: "relay/messages.go",
+			old:   "func (r *Relay) materializeMessages(ctx context.Context, report *Report) error {",
+			new:   "func (r *Relay) materializeMessages(ctx context.Context, report *Report) error {\n\tif ctx != nil {\n\t\treturn nil\n\t}",
+			finds: "M-4: message",
 		},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -200,6 +200,7 @@ func (m moment) judge(e ending) Row {
 		row.Took = e.log[len(e.log)-1].At.Sub(m.at).Std()
 		j.fold()
 		j.runs()
+		j.messages()
 		j.effects()
 		j.units()
 		j.materialized()
@@ -274,6 +275,36 @@ func (j *judge) runs() {
 	for _, id := range j.m.open {
 		if run := j.run(id); !run.Status.Terminal() {
 			j.worse(Stranded, "run %s of %s is %s", id, run.Sync, run.Status)
+		}
+	}
+}
+
+// messages: every one of an application was handled or rejected, or is parked, which a person sees (G-17, M-4). One that a
+// broker has taken is over for the store: whoever handles it says nothing here.
+func (j *judge) messages() {
+	outside := map[events.StreamID]bool{}
+	for _, env := range j.e.log {
+		if e, ok := env.Event.(events.OutboxDispatched); ok {
+			outside[env.Stream] = !events.InProcess(e.Transport)
+		}
+	}
+	registers := map[events.MessageID]check.Register{}
+	for _, r := range j.e.fold.Registers() {
+		if r.Kind == events.KindMessage {
+			registers[events.MessageID(r.Owner)] = r
+		}
+	}
+	for _, m := range j.e.fold.Messages() {
+		if m.Status != check.MessageOpen {
+			continue
+		}
+		r, armed := registers[m.ID]
+		switch {
+		case !armed:
+			j.worse(Stranded, "M-4: message %s of %s is %s, and was never armed", m.ID, m.Topic, m.Status)
+		case r.State == check.Parked, r.State == check.Idle && outside[events.MessageStream(m.ID)]:
+		default:
+			j.worse(Stranded, "M-4: message %s of %s is %s, its wakeup %d is %s", m.ID, m.Topic, m.Status, r.Current, r.State)
 		}
 	}
 }
