@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -23,23 +24,25 @@ const MaxEvents = 200_000
 // readLog reads the log of a store. It is copied first, by one statement and so as of one moment, into a file in dir: a
 // connection that writes would bring up to date a file that somebody else may have open, or move what a killed process has
 // left beside it.
-func readLog(ctx context.Context, path, dir string) (log []events.Envelope, err error) {
+func readLog(ctx context.Context, path, dir string) ([]events.Envelope, error) {
+	return readAtMost(ctx, path, dir, MaxEvents)
+}
+
+func readAtMost(ctx context.Context, path, dir string, most int) (log []events.Envelope, err error) {
 	scratch := filepath.Join(dir, "source.db")
-	if err := copyLog(ctx, path, scratch); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	err = undisturbed(path, func(closed bool) error { return copyLog(ctx, path, scratch, closed, most) })
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, errors.Join(err, removeStore(scratch)))
 	}
-	s, err := sqlite.Open(ctx, scratch, sqlite.Options{Synchronous: "normal", Inline: true})
+	s, err := openScratch(ctx, scratch)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close(), os.Remove(scratch)) }()
+	defer func() { err = errors.Join(err, s.Close(), removeStore(scratch)) }()
 	err = s.Read(ctx, func(r store.Reader) error {
 		for env, err := range r.Log(ctx, 0) {
 			if err != nil {
 				return err
-			}
-			if len(log) == MaxEvents {
-				return fmt.Errorf("%s: its log has more than %d events, and they are held in memory: this release makes no matrix of it", path, MaxEvents)
 			}
 			log = append(log, env)
 		}
@@ -48,9 +51,17 @@ func readLog(ctx context.Context, path, dir string) (log []events.Envelope, err 
 	return log, err
 }
 
-// copyLog makes a store that holds the log of another. Nobody who has the file open is disturbed.
-func copyLog(ctx context.Context, from, to string) (err error) {
-	s, err := sqlite.Open(ctx, to, sqlite.Options{Synchronous: "normal", Inline: true})
+func openScratch(ctx context.Context, path string) (*sqlite.Store, error) {
+	return sqlite.Open(ctx, path, sqlite.Options{Synchronous: "normal", Inline: true})
+}
+
+// copyLog makes a store that holds the log of another. Nobody who has the file open is disturbed. What an earlier try has
+// left is removed first: its events would be in the way of the same ones.
+func copyLog(ctx context.Context, from, to string, closed bool, most int) error {
+	if err := removeStore(to); err != nil {
+		return err
+	}
+	s, err := openScratch(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -58,15 +69,21 @@ func copyLog(ctx context.Context, from, to string) (err error) {
 	if err := s.Close(); err != nil {
 		return err
 	}
+	return copyEvents(ctx, from, to, closed, level, most)
+}
+
+// undisturbed calls read until nobody has opened the store meanwhile, a few times at most. closed says that nobody has it
+// open. With a WAL a reader is one among others, and sees one moment.
+func undisturbed(path string, read func(closed bool) error) error {
 	const attempts = 3
+	var err error
 	for range attempts {
-		var before [2]any
-		before, err = looksOf(from)
-		if err != nil {
-			return err
+		before, lookErr := looksOf(path)
+		if lookErr != nil {
+			return lookErr
 		}
-		err = copyEvents(ctx, from, to, before[0] == nil, level)
-		after, lookErr := looksOf(from)
+		err = read(before[0] == nil)
+		after, lookErr := looksOf(path)
 		if lookErr != nil || before[0] != nil || before == after {
 			return errors.Join(err, lookErr)
 		}
@@ -96,7 +113,7 @@ func looksOf(path string) (looks [2]any, err error) {
 
 // copyEvents reads the file as it lies there if nobody has it open, so that nothing is made beside it, and otherwise as
 // one more reader.
-func copyEvents(ctx context.Context, from, to string, closed bool, level int) (err error) {
+func copyEvents(ctx context.Context, from, to string, closed bool, level, most int) (err error) {
 	query := "mode=ro"
 	if closed {
 		query += "&immutable=1"
@@ -128,6 +145,12 @@ func copyEvents(ctx context.Context, from, to string, closed bool, level int) (e
 	if ours != theirs || theirLevel < 1 || theirLevel > int64(level) {
 		return fmt.Errorf("%w: it is no store that this release reads", store.ErrFormat)
 	}
-	_, err = db.ExecContext(ctx, `INSERT INTO main.events SELECT * FROM source.events ORDER BY position`)
-	return err
+	copied, err := db.ExecContext(ctx, `INSERT INTO main.events SELECT * FROM source.events ORDER BY position LIMIT $1`, most+1)
+	if err != nil {
+		return err
+	}
+	if n, err := copied.RowsAffected(); err != nil || n > int64(most) {
+		return cmp.Or(err, fmt.Errorf("its log has more than %d events, and they are held in memory: this release makes no matrix of it", most))
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -140,4 +141,59 @@ func TestWhatIsNoStore(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	require.Len(t, looks(t, dir), 1, "nothing is made beside it")
+}
+
+// DUR-4: a store that is opened while it is read is read again, from the beginning.
+func TestAStoreThatIsOpenedMeanwhile(t *testing.T) {
+	ctx := context.Background()
+	path := newspaper{plain: true}.print(t)
+	want, err := readLog(ctx, path, t.TempDir())
+	require.NoError(t, err)
+	scratch := filepath.Join(t.TempDir(), "source.db")
+	var looked []bool
+	require.NoError(t, undisturbed(path, func(closed bool) error {
+		if err := copyLog(ctx, path, scratch, closed, MaxEvents); err != nil {
+			return err
+		}
+		if looked = append(looked, closed); len(looked) > 1 {
+			return nil
+		}
+		s, err := openScratch(ctx, path)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s.Write(ctx, func(tx store.Tx) error {
+			_, err := tx.Append(events.SourceControlStream("north"), 0, events.Meta{}, events.SourcePaused{Actor: "ada"})
+			return err
+		})
+	}))
+	require.Equal(t, []bool{true, false}, looked)
+	got, err := readLog(ctx, scratch, t.TempDir())
+	require.NoError(t, err)
+	require.Len(t, got, len(want)+1)
+
+	tries := 0
+	err = undisturbed(scratch, func(bool) error {
+		tries++
+		at := time.Unix(int64(tries), 0)
+		return os.Chtimes(scratch, at, at)
+	})
+	require.ErrorContains(t, err, "it is being opened and closed all the time")
+	require.Equal(t, 3, tries)
+}
+
+// A log is held in memory, so a longer one is refused before it is.
+func TestALogThatIsTooLong(t *testing.T) {
+	ctx := context.Background()
+	path := newspaper{plain: true}.print(t)
+	log, err := readLog(ctx, path, t.TempDir())
+	require.NoError(t, err)
+	dir := t.TempDir()
+	same, err := readAtMost(ctx, path, dir, len(log))
+	require.NoError(t, err)
+	require.Equal(t, log, same)
+	_, err = readAtMost(ctx, path, dir, len(log)-1)
+	require.ErrorContains(t, err, fmt.Sprintf("its log has more than %d events", len(log)-1))
+	require.Empty(t, looks(t, dir), "what was copied is removed")
 }
