@@ -15,8 +15,10 @@ import (
 
 // Case is one crash, with all that decides how the recovery from it goes: a piece of a log, what its processes were
 // configured with, what its providers have said, which calls were made and are not on record, and a seed. It plays alike on
-// every machine. It holds no secret: tokens, hosts, payloads of messages and what providers have left for themselves are
-// taken out (E-4); names of syncs, sources, datasets, targets and operators are not.
+// every machine. It holds no secret and nothing that anybody has written: tokens, hosts, workers, keys, accounts, operators
+// and their reasons, texts of errors, payloads, fingerprints, and what providers have left for themselves are taken out, or
+// stand-ins are there that are equal where they were (E-4). Names of what is configured stay: syncs, providers, sources,
+// datasets, surfaces, targets, topics, transports and schedules.
 type Case struct {
 	Release  string   // of Towline, that has made it
 	From     string   // where in the log it was found, for people
@@ -60,13 +62,10 @@ func MakeCase(ctx context.Context, o Options, row Row) (c Case, err error) {
 	if o.damage != nil {
 		o.damage(&at)
 	}
-	from := fmt.Sprintf("position %d, behind %s", row.Position, row.What)
-	if row.Called != "" {
-		from += ", with " + row.Called + " not on record"
-	}
 	// What the slice leaves out should make no difference. If it does, that is worth more than a short file.
 	for _, part := range [][]events.Envelope{slice(prefix, h), prefix} {
-		c = Case{Release: release(), From: cut(from), scene: at.scene, events: redact(part)}
+		c = redacted(at.scene, part)
+		c.Release, c.From = release(), c.from(row.Position)
 		played, err := c.Play(ctx, dir)
 		if err != nil {
 			return c, err
@@ -77,6 +76,24 @@ func MakeCase(ctx context.Context, o Options, row Row) (c Case, err error) {
 		}
 	}
 	return c, fmt.Errorf("position %d: it was %s in the matrix and is %s in a case: it depends on more than the log", row.Position, row.Verdict, c.Verdict)
+}
+
+// redacted is a case of a log and its world, in which nobody has a name and nothing has a text.
+func redacted(s scene, log []events.Envelope) Case {
+	r := newRedactor(log)
+	c := Case{scene: s, events: r.log(log)}
+	c.scene.says = r.says(s.says)
+	return c
+}
+
+// from says where the crash was, in the names that are left: those of a matrix hold the keys of messages.
+func (c Case) from(position events.Position) string {
+	boundaries := boundariesOf(c.events)
+	text := fmt.Sprintf("position %d, behind %s", position, boundaries[len(boundaries)-1].what)
+	if len(c.scene.calls) > 0 {
+		text += ", with " + callNames(c.scene.calls, namesOf(boundaries)) + " not on record"
+	}
+	return cut(text)
 }
 
 // Play lets the recovery go on in a folder, in which it makes and removes a folder of its own.

@@ -1,11 +1,6 @@
 package crash
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/towline-dev/towline/events"
-)
+import "github.com/towline-dev/towline/events"
 
 // slice is the part of a log that a recovery at its end can depend on. What is left out are runs that were over, with their
 // jobs, units and registers: they hold no slot, nobody waits for them, and nothing is planned that would look at what they
@@ -74,66 +69,4 @@ func (h *history) droppable(log []events.Envelope) map[events.StreamID]bool {
 		}
 	}
 	return dropped
-}
-
-// redact takes out of a log what is nobody else's business, and what no decision looks at (E-4). A token becomes a number of
-// its own, so that two that were equal still are.
-func redact(log []events.Envelope) []events.Envelope {
-	out := slices.Clone(log)
-	tokens := map[events.Token]events.Token{}
-	hide := func(t events.Token) events.Token {
-		if t == "" {
-			return ""
-		}
-		if _, known := tokens[t]; !known {
-			tokens[t] = events.Token(fmt.Sprintf("token-%d", len(tokens)+1))
-		}
-		return tokens[t]
-	}
-	keys := map[string]string{}
-	for i, env := range out {
-		switch e := env.Event.(type) {
-		case events.NodeStarted:
-			e.Host, e.PID = "", 0
-			env.Event = e
-		case events.UnitClaimed:
-			e.Token, e.Worker = hide(e.Token), ""
-			env.Event = e
-		case events.UnitLeaseRenewed:
-			e.Token = hide(e.Token)
-			env.Event = e
-		case events.UnitSucceeded:
-			e.Token, e.Result.State, e.Result.Detail = hide(e.Token), nil, nil
-			env.Event = e
-		case events.UnitFailed:
-			e.Token, e.Result.State, e.Result.Detail = hide(e.Token), nil, nil
-			env.Event = e
-		case events.UnitRetryScheduled:
-			e.Token, e.Result.State, e.Result.Detail = hide(e.Token), nil, nil
-			env.Event = e
-		case events.OutboxClaimed:
-			e.Token = hide(e.Token)
-			env.Event = e
-		case events.OutboxDispatched:
-			e.Token = hide(e.Token)
-			env.Event = e
-		case events.OutboxReleased:
-			e.Token = hide(e.Token)
-			env.Event = e
-		case events.OutboxDropped:
-			e.Token = hide(e.Token)
-			env.Event = e
-		case events.MessageSubmitted:
-			if _, known := keys[e.Key]; !known && e.Key != "" {
-				keys[e.Key] = fmt.Sprintf("key-%d", len(keys)+1)
-			}
-			e.Payload, e.Encoding, e.Metadata, e.Key = []byte(`{}`), "", nil, keys[e.Key]
-			env.Event = e
-		case events.MessageHandled:
-			e.Result = nil
-			env.Event = e
-		}
-		out[i] = env
-	}
-	return out
 }
