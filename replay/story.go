@@ -11,7 +11,7 @@ import (
 // fact is a number that says at once whether there is something to look at.
 type fact struct{ Text, Class string }
 
-// facts are those that are not zero.
+// facts are those that are not zero, and behind the first of them how many there are more.
 func (v *survey) facts() (out []fact) {
 	add := func(n int, class, one, many string) {
 		switch {
@@ -50,7 +50,10 @@ func (v *survey) facts() (out []fact) {
 	if len(out) == 0 {
 		out = append(out, fact{"nothing but the plan happened", "good"})
 	}
-	return out[:min(len(out), maxFacts)]
+	if left := len(out) - maxFacts; left > 0 {
+		out = append(out[:maxFacts], fact{fmt.Sprintf("… and %d more", left), "note"})
+	}
+	return out
 }
 
 // maxFacts and maxStory bound what stands above the picture.
