@@ -18,7 +18,7 @@ type record struct {
 	mu      sync.Mutex // a provider may put from several goroutines
 	steps   []string   // events, calls of ports, and what was put: the same in every world in which the same has happened
 	works   []*work
-	crashes int
+	crashes []sim.Boundary // where the node has died
 }
 
 // work is one call of the provider.
@@ -59,7 +59,7 @@ func (r *record) trace(e sim.Entry) {
 	case e.Crash != nil:
 		r.step("killed %s", e.Crash.Label())
 		r.mu.Lock()
-		r.crashes++
+		r.crashes = append(r.crashes, *e.Crash)
 		r.mu.Unlock()
 	case e.Call != nil:
 		r.step("%s", e.Call.Label())
@@ -76,7 +76,7 @@ func (p recorded) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (resul
 	w := &work{place: u.Source + "/" + u.Dataset + "/" + u.Window.Name(), attempt: u.Attempt, ended: "and never returned"}
 	r := p.into
 	r.mu.Lock()
-	w.incarnation = r.crashes + 1
+	w.incarnation = len(r.crashes) + 1
 	r.works = append(r.works, w)
 	r.mu.Unlock()
 	returned := false

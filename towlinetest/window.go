@@ -36,7 +36,6 @@ type window struct {
 	record
 	at         sim.Boundary // where the node is to die; zero: nowhere
 	boundaries []sim.Boundary
-	crashes    []sim.Crash
 	rows       map[sim.Place][]sim.Row
 	problems   []string
 	differs    string // in which step a second play of it differs; empty: in none
@@ -45,7 +44,7 @@ type window struct {
 // death is where the node died; zero: it did not.
 func (w *window) death() (at sim.Boundary) {
 	if len(w.crashes) > 0 {
-		at = w.crashes[0].At
+		at = w.crashes[0]
 	}
 	return at
 }
@@ -123,7 +122,6 @@ func (p *player) world(j *judge, w *window, kill int) *sim.World {
 func (p *player) drive(j *judge, w *window, world *sim.World) {
 	ctx := context.WithoutCancel(p.t.Context())
 	err := world.Run(ctx)
-	w.crashes = world.Crashes()
 	if lives := world.Lives(); len(lives) > 0 {
 		w.boundaries = slices.Clone(lives[0].Boundaries)
 	}
