@@ -16,10 +16,12 @@ import (
 // is started again, driven to the end of the run, and judged: every invariant of Towline holds, every unit has succeeded,
 // the destination holds what it holds without a kill, and the oracle finds things as they must be.
 //
-// The oracle is called once for every window, and once for the run without a kill; what fails at its testing.TB fails that
+// The oracle is called at the end of every window, and of the run without a kill; what fails at its testing.TB fails that
 // window. It says what must be true of what the provider has written beside its sink: each thing is there, and once. It must
 // leave everything as it was before, for the next window: empty what it has looked at, best in a t.Cleanup, which is called
-// also if it fails. See Destination for the rows in the sink.
+// also if it fails. So it is called, too, if the run does not come to its end, or anything else is wrong already: what it
+// finds then stands behind that. A window that has failed is played again, and judged again. See Destination for the rows in
+// the sink.
 //
 // The run is a backfill of three days with two datasets, named first and second, of one source, named one: six units, so
 // that the provider is called for one while others wait, run, or are done. A provider that knows its own sources and

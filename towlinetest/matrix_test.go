@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -379,6 +380,41 @@ func TestWhatFailsWithoutAKill(t *testing.T) {
 	require.Contains(t, r.said(), "panic: out of order")
 	require.Contains(t, try(t.Name(), func(t testing.TB) { towlinetest.CrashMatrix(t, nil, nil) }).said(), "the matrix has no Provider")
 	require.Contains(t, try(t.Name(), func(t testing.TB) { towlinetest.Destination(t) }).said(), "wants the testing.TB that the oracle was called with")
+}
+
+// The oracle is asked also about a run that does not come to its end: what it has to empty is left to no other window.
+func TestARunThatDoesNotEnd(t *testing.T) {
+	plays, judged, left := 0, 0, 0
+	sent := map[string]int{}
+	cut := false // in a Put, behind which nothing goes well any more
+	endless := towline.Retry{Max: 10, Backoff: 20 * time.Hour, On: []provider.Category{provider.Network}}
+	r := try(t.Name(), func(t testing.TB) {
+		towlinetest.Matrix{
+			Provider: provider.Func(func(ctx context.Context, u provider.Unit, s sink.Sink) (provider.Result, error) {
+				if cut {
+					return provider.Result{}, provider.Fail(provider.Network, errors.New("the line is down"))
+				}
+				if u.Attempt == 1 {
+					plays, left = plays+1, left+len(sent)
+				}
+				sent[u.Dataset]++
+				err := s.Put(ctx, "first", "a", map[string]int{})
+				cut = err != nil
+				return provider.Result{}, err
+			}),
+			Sync:  towline.Sync{Datasets: []towline.Dataset{{Name: "first", Snapshot: true, Retry: endless}}},
+			Knobs: towline.Knobs{ReconcileInterval: time.Hour}, // two days of passes are soon over
+			Reset: func(testing.TB) { cut = false },
+			Oracle: func(t testing.TB) {
+				judged++
+				t.Cleanup(func() { clear(sent) })
+			},
+		}.Run(t)
+	})
+	require.Contains(t, r.said(), "2 of ")
+	require.Contains(t, r.said(), "the run does not come to its end: sim: stranded")
+	require.GreaterOrEqual(t, judged, plays)
+	require.Zero(t, left, "each window begins as the first one did")
 }
 
 // RW-1: a dataset without a retry policy loses a unit to a kill, and that is no failure of the provider.

@@ -89,7 +89,7 @@ func (p *player) play(kill int) *window {
 				j.Errorf("bury: %v", err)
 			}
 		}()
-		p.drive(j, w, world)
+		j.alone(func() { p.drive(j, w, world) }) // however it ends, the oracle is to leave things as they were
 		if p.m.Oracle != nil {
 			p.m.Oracle(j)
 		}
