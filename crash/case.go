@@ -71,7 +71,7 @@ func MakeCase(ctx context.Context, o Options, row Row) (c Case, err error) {
 			return c, err
 		}
 		c.Verdict, c.Problems, c.Log = played.Verdict, played.Problems, played.Log
-		if played.Verdict == row.Verdict {
+		if played.Verdict == row.Verdict || played.differs && !row.compared { // then the case has found more than its row
 			return c, nil
 		}
 	}
@@ -116,6 +116,7 @@ func (c Case) Play(ctx context.Context, dir string) (out Played, err error) {
 	if err := guarded(func() error { m = h.moment(c.scene, nil); return nil }); err != nil {
 		return out, fmt.Errorf("the history of the case contradicts itself: %w", err)
 	}
+	m.compares = true
 	e, err := play(ctx, path, m)
 	if err != nil {
 		return out, err

@@ -7,7 +7,8 @@
 // and what came of it is on record only behind the next, the process dies once more: with the call made, and not on record.
 //
 // The result is a Matrix: what became of each death, which rows of the crash table (docs/SPEC.md, 12) apply to it, and how
-// long it took. A row can be written down as a Case, a text file that plays it again on any machine, byte for byte.
+// long it took. Behind every third recovery, and behind each that is played from a case, the views are compared with the
+// fold of its log, too (I-26). A row can be written down as a Case, a text file that plays it again on any machine, byte for byte.
 //
 // The store that is looked at is only read, also while a process works on it.
 package crash

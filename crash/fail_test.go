@@ -102,6 +102,39 @@ func TestAMessageThatIsLeft(t *testing.T) {
 	t.Fatal("no message was handled")
 }
 
+// I-26: behind a recovery the views are the fold of its log.
+func TestViewsThatAreNoFold(t *testing.T) {
+	ctx := context.Background()
+	path := newspaper{plain: true}.print(t)
+	for _, tampered := range []bool{false, true} {
+		p, err := load(ctx, Options{Store: path}, t.TempDir())
+		require.NoError(t, err)
+		store := filepath.Join(t.TempDir(), "grown.db")
+		g, err := newGrower(ctx, store)
+		require.NoError(t, err)
+		h := newHistory()
+		for _, b := range p.boundaries[:5] {
+			require.NoError(t, g.add(ctx, b.tx))
+			h.add(b.tx)
+		}
+		if tampered {
+			_, err := g.s.DB().ExecContext(ctx, `UPDATE jobs SET reason = 'nobody has said so'`)
+			require.NoError(t, err)
+		}
+		require.NoError(t, g.close())
+		m := p.moment(h, crash{boundary: 4}, Options{})
+		m.compares = true
+		e, err := play(ctx, store, m)
+		require.NoError(t, err)
+		row := m.judge(e)
+		require.Equal(t, tampered, row.differs, row.Problems)
+		require.Equal(t, !tampered, row.Verdict.Good())
+		if tampered {
+			require.Contains(t, row.Problems[0], "I-26: the views are not the fold of the log: table jobs")
+		}
+	}
+}
+
 // SC-372: bugs of one line in the engine, each of which a matrix must show.
 func TestTheMatrixFindsPlantedBugs(t *testing.T) {
 	if !*mutants {
@@ -131,6 +164,10 @@ func TestTheMatrixFindsPlantedBugs(t *testing.T) {
 			old:   "func (r *Relay) materializeMessages(ctx context.Context, report *Report) error {",
 			new:   "func (r *Relay) materializeMessages(ctx context.Context, report *Report) error {\n\tif ctx != nil {\n\t\treturn nil\n\t}",
 			finds: "M-4: message",
+		},
+		{
+			name: "a view has another time than its log", file: "projections/jobs.go",
+			old: "e.Cancelled, int64(j.ClosedAt))", new: "e.Cancelled, int64(j.ClosedAt)+1)", finds: "I-26",
 		},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -136,7 +136,8 @@ type moment struct {
 	open     []events.RunID // runs that had not ended
 	units    []check.Unit   // that had not, of all runs
 	known    map[effect]bool
-	broken   int // violations of the log itself
+	broken   int  // violations of the log itself
+	compares bool // the views with the log
 
 	rows    []string // of the crash table
 	bound   events.Span

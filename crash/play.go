@@ -29,6 +29,8 @@ type ending struct {
 	idled   int   // what that pass has done all the same
 	waited  events.Span
 	settled check.Settings
+	views   []string // in what the views are not the fold of the log
+	unread  error    // why they could not be compared
 }
 
 // apart keeps the ids of the worlds apart from those of the log, which may be of a world that had the same seed.
@@ -97,6 +99,12 @@ func play(ctx context.Context, path string, m moment) (e ending, err error) {
 		return e, nil
 	}
 	e.log = log
+	if err == nil && e.err == nil && m.compares && m.broken == 0 { // what contradicts itself has no one fold
+		e.views, e.unread = differences(ctx, w, path+"-fold")
+	}
+	if ctx.Err() != nil { // nothing of that is the recovery's
+		return e, context.Cause(ctx)
+	}
 	return e, err
 }
 
@@ -206,6 +214,7 @@ func (m moment) judge(e ending) Row {
 		j.materialized()
 		j.repeated()
 		j.invariants()
+		j.views()
 	}
 	return row
 }
@@ -484,5 +493,16 @@ func (j *judge) invariants() {
 			continue
 		}
 		j.worse(Violated, "%s", v)
+	}
+}
+
+// views: the recovery has left tables, and memory, that are the fold of its log (I-26).
+func (j *judge) views() {
+	j.row.compared, j.row.differs = j.m.compares, j.e.unread != nil || len(j.e.views) > 0
+	if j.e.unread != nil {
+		j.worse(Violated, "I-26: the views cannot be compared with the log: %v", j.e.unread)
+	}
+	for _, d := range j.e.views {
+		j.worse(Violated, "I-26: the views are not the fold of the log: %s", d)
 	}
 }
