@@ -31,7 +31,7 @@ func ReadCase(r io.Reader) (Case, error) {
 	for _, t := range events.Types() {
 		c.types[t.String()] = t
 	}
-	c.out.scene.says = recording{}
+	c.out.scene.says, c.out.scene.replies = recording{}, replies{}
 	n, bytes := 0, 0
 	for lines.Scan() {
 		n++
@@ -111,6 +111,14 @@ func (c *caseReader) line(n int, text string) error {
 		return c.sync(rest)
 	case "unit":
 		return c.unit(rest)
+	case "message":
+		return c.message(rest)
+	case "effect":
+		var f failure
+		if err := decode(rest, &f); err != nil {
+			return err
+		}
+		c.out.scene.failures = append(c.out.scene.failures, f)
 	case "call":
 		var call call
 		if err := decode(rest, &call); err != nil {
@@ -173,6 +181,20 @@ func (c *caseReader) unit(rest string) error {
 		}
 	}
 	c.out.scene.says[id] = list
+	return nil
+}
+
+func (c *caseReader) message(rest string) error {
+	text, said, _ := strings.Cut(rest, " ")
+	id, err := events.ParseMessageID(text)
+	if err != nil {
+		return err
+	}
+	var list []reply
+	if err := decode(said, &list); err != nil {
+		return err
+	}
+	c.out.scene.replies[id] = list
 	return nil
 }
 

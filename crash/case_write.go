@@ -25,6 +25,8 @@ import (
 //	config {…}                as NodeStarted records it
 //	sync {…}                  what is configured, one line for each
 //	unit 01M8… […]            what its provider says to its attempts
+//	message 01M8… […]         what its consumer says to its wakeups
+//	effect {…}                that fails
 //	call {…}                  that was made, and is not on record
 //	event {…}                 the history, in its order; position and version follow from that
 //	end 57                    how many events there were
@@ -80,6 +82,12 @@ func (c Case) Write(w io.Writer) error {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(c.scene.says), events.UnitID.Compare) {
 		line("unit "+id.String(), c.scene.says[id])
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(c.scene.replies), events.MessageID.Compare) {
+		line("message "+id.String(), c.scene.replies[id])
+	}
+	for _, f := range c.scene.failures {
+		line("effect", f)
 	}
 	for _, call := range c.scene.calls {
 		line("call", call)

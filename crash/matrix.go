@@ -139,6 +139,8 @@ type plan struct {
 	log        []events.Envelope
 	boundaries []boundary
 	says       recording
+	replies    replies
+	failures   []failure
 	crashes    []crash
 	of         int // boundaries that have a crash
 }
@@ -177,7 +179,7 @@ func load(ctx context.Context, o Options, dir string) (p plan, err error) {
 	if p.log, err = readLog(ctx, o.Store, dir); err != nil {
 		return p, err
 	}
-	p.boundaries, p.says = boundariesOf(p.log), record(p.log)
+	p.boundaries, p.says, p.replies, p.failures = boundariesOf(p.log), record(p.log), recordReplies(p.log), recordFailures(p.log)
 	units := map[events.UnitID]events.RunID{}
 	known := false
 	for _, env := range p.log {
@@ -322,6 +324,7 @@ func (p plan) moment(h *history, c crash, o Options) moment {
 			}
 		}
 	}
+	s.replies, s.failures = p.replies.open(h.fold.Messages()), h.ahead(p.failures)
 	return h.moment(s, p.boundaries[c.boundary].next)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -202,7 +203,34 @@ func (h *history) moment(s scene, next []events.Envelope) moment {
 		}
 		h.knownEffects(run, m.known)
 	}
+	for _, message := range h.fold.Messages() {
+		m.bound += s.replies.waits(message.ID, h.deliveries())
+	}
 	return m
+}
+
+// deliveries are those of a message that fails, each a second behind the other.
+func (h *history) deliveries() int {
+	knobs, err := towline.RecordedKnobs(h.config)
+	if err != nil {
+		return 0 // play says so
+	}
+	const usual = 10
+	return cmp.Or(knobs.MaxDeliveries, usual)
+}
+
+// ahead are those failures that have not happened yet.
+func (h *history) ahead(all []failure) (out []failure) {
+	known := map[effect]bool{}
+	for _, run := range h.fold.Runs() {
+		h.knownEffects(run, known)
+		for _, f := range all {
+			if f.Run == run.ID && !known[effect{run: f.Run, target: f.Target}] {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
 }
 
 // make lets calls have happened.

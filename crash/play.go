@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/decider"
@@ -44,14 +42,17 @@ func play(ctx context.Context, path string, m moment) (e ending, err error) {
 		return e, err
 	}
 	c := sim.Config{Store: path, Seed: m.seed ^ apart, Start: m.at.Time(), Knobs: knobs, Kills: m.kills}
+	to := &failing{failures: m.failures}
 	for _, s := range m.syncs {
-		c.Syncs = append(c.Syncs, s.sync(m.says))
+		sync := s.sync(m.says)
+		sync.Sink = to
+		c.Syncs = append(c.Syncs, sync)
 	}
 	for _, topic := range m.topics {
 		if c.Messages == nil {
 			c.Messages = map[string]sim.Handler{}
 		}
-		c.Messages[topic] = func(context.Context, *message.Message) error { return nil }
+		c.Messages[topic] = m.replies.consume
 	}
 	var newest events.Micros
 	c.Trace = func(e sim.Entry) {
@@ -60,6 +61,7 @@ func play(ctx context.Context, path string, m moment) (e ending, err error) {
 		}
 	}
 	w := sim.New(c)
+	to.Destination = w.Outside().Destination
 	w.Watch(func(context.Context, bool) error {
 		if still := w.Now().Sub(max(newest, m.at)); still > m.bound+patience {
 			return fmt.Errorf("nothing has happened for %s", still)
@@ -69,7 +71,7 @@ func play(ctx context.Context, path string, m moment) (e ending, err error) {
 	if err := m.outside.enter(ctx, w.Outside()); err != nil {
 		return e, err
 	}
-	w.Act(letGo())
+	w.Act(letGo(m.replies))
 	e.world = w
 	defer func() {
 		if buried := guarded(w.Bury); e.err == nil { // behind a panic a world is not whole
@@ -156,8 +158,8 @@ func (o outside) enter(ctx context.Context, to *sim.Outside) error {
 }
 
 // letGo is an operator who ends every pause and redrives what is parked, so that what only a person can end does not look
-// as if nobody could.
-func letGo() sim.Act {
+// as if nobody could. A message that its consumer has given up for good stays: it would be parked again and again.
+func letGo(said replies) sim.Act {
 	by := towline.Actor{Name: "crash", Reason: "the matrix lets go of what is held"}
 	return sim.Act{
 		Name: "let go", Standing: true,
@@ -176,7 +178,10 @@ func letGo() sim.Act {
 			}
 			held, err := v.HeldRegisters(manyHeld)
 			for _, r := range held {
-				if r.Status != decider.RegisterParked || r.Kind == events.KindPostSync && len(r.Outcomes) > 0 {
+				switch {
+				case r.Status != decider.RegisterParked,
+					r.Kind == events.KindPostSync && len(r.Outcomes) > 0,
+					r.Kind == events.KindMessage && said.fails(events.MessageID(r.Owner)):
 					continue
 				}
 				key := towline.RegisterKey{Owner: r.Owner, Kind: r.Kind}

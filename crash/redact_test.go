@@ -20,7 +20,7 @@ var words = []string{
 	"events.ArmCause", "events.Bucket", "events.Calendar", "events.CancelReason", "events.Category", "events.Cost",
 	"events.DeliveryMode", "events.DispatchCause", "events.DropReason", "events.ExpiryCause", "events.Kind", "events.LateReason",
 	"events.Mode", "events.Order", "events.Outcome", "events.ParkCause", "events.ReleaseCause", "events.Resolution",
-	"events.RunStatus", "events.Settler", "events.StoreMode", "events.Tier", "events.Trigger",
+	"events.RunStatus", "events.Settler", "events.StoreMode", "events.Tier", "events.Trigger", "sim.Port",
 }
 
 const (
@@ -94,6 +94,17 @@ var kept = map[string]string{
 	"SegmentPurged.Segment":            archive,
 	"SegmentPurged.Hash":               archive,
 	"MessageHandled.DeliveryMessageID": anID,
+
+	"failure.Target":              configured,
+	"call.Target":                 configured,
+	"syncSetup.Name":              configured,
+	"syncSetup.Provider":          configured,
+	"syncSetup.Sources":           configured,
+	"syncSetup.Targets":           configured,
+	"syncSetup.Sent":              configured,
+	"syncSetup.Datasets.Name":     configured,
+	"syncSetup.Datasets.Members":  configured,
+	"syncSetup.Datasets.Surfaces": configured,
 }
 
 // texts calls f for each place in v that can hold a text of somebody's, with a way to write one there. JSON counts as text:
@@ -159,13 +170,23 @@ func TestACaseKeepsOnlyWhatIsOnTheList(t *testing.T) {
 		env.Meta = meta.Interface().(events.Meta)
 		law(path, written(t, redacted(scene{}, []events.Envelope{env})))
 	})
-	said := reflect.New(reflect.TypeFor[answer]()).Elem()
-	texts(said, "answer", func(path string, set func(string)) {
-		said.SetZero()
-		set("canary")
-		says := recording{events.UnitID{1}: {said.Interface().(answer)}}
-		law(path, written(t, redacted(scene{says: says}, nil)))
-	})
+	for name, part := range map[string]struct {
+		of reflect.Type
+		in func(any) scene
+	}{
+		"answer":    {reflect.TypeFor[answer](), func(v any) scene { return scene{says: recording{events.UnitID{1}: {v.(answer)}}} }},
+		"reply":     {reflect.TypeFor[reply](), func(v any) scene { return scene{replies: replies{events.MessageID{1}: {v.(reply)}}} }},
+		"failure":   {reflect.TypeFor[failure](), func(v any) scene { return scene{failures: []failure{v.(failure)}} }},
+		"syncSetup": {reflect.TypeFor[syncSetup](), func(v any) scene { return scene{syncs: []syncSetup{v.(syncSetup)}} }},
+		"call":      {reflect.TypeFor[call](), func(v any) scene { return scene{calls: []call{v.(call)}} }},
+	} {
+		v := reflect.New(part.of).Elem()
+		texts(v, name, func(path string, set func(string)) {
+			v.SetZero()
+			set("canary")
+			law(path, written(t, redacted(part.in(v.Interface()), nil)))
+		})
+	}
 	for path := range kept {
 		require.True(t, seen[path], "%s is on the list, and no event has it", path)
 	}

@@ -17,8 +17,11 @@ type scene struct {
 	kills []int           // boundaries at which incarnations of the recovery die
 	knobs json.RawMessage // as NodeStarted has them
 	syncs []syncSetup
-	says  recording // of what has not ended
-	calls []call    // that were made behind the boundary
+
+	says     recording // of what has not ended
+	replies  replies
+	failures []failure
+	calls    []call // that were made behind the boundary
 }
 
 // syncSetup is what a sync is configured for, as far as its open runs have frozen it.
