@@ -43,6 +43,7 @@ const (
 const (
 	Busy FaultKind = "busy" // the store is locked: nothing is decided
 	Full FaultKind = "full" // the disk is full: everything was decided, and the commit fails
+	Torn FaultKind = "torn" // it is full at the second event: the transaction is undone, and the commit it shares is not
 )
 
 // What a provider can do.
@@ -67,7 +68,7 @@ func FaultKinds(p Port) []FaultKind {
 	case PortPublish:
 		return append(kills, Refuse, RefuseEver, Unsent, LoseReceipt, Timeout, Drop, Duplicate, Delay)
 	case PortCommit:
-		return append(kills, Busy, Full)
+		return append(kills, Busy, Full, Torn)
 	case PortProvider:
 		return append(kills, Fail, Limit, Hang, Deaf, Panic)
 	}
@@ -88,6 +89,7 @@ var (
 	errLine    = errors.New("sim: the line is down")
 	errBusy    = fmt.Errorf("%w: sim: the store is locked", towline.ErrUnavailable)
 	errFull    = fmt.Errorf("%w: sim: the disk is full", towline.ErrUnavailable)
+	errTorn    = fmt.Errorf("%w: sim: the disk is full behind an event", towline.ErrUnavailable)
 )
 
 // deafFor is longer than any lease.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
@@ -38,10 +39,17 @@ func (s *storePort) Write(ctx context.Context, fn func(store.Tx) error) error {
 	var b Boundary
 	err := s.inner.Write(ctx, func(tx store.Tx) error {
 		appended = nil
-		if err := fn(&recorder{Tx: tx, into: &appended}); err != nil || len(appended) == 0 {
+		err := fn(&recorder{Tx: tx, into: &appended, torn: fault.How == Torn})
+		if len(appended) == 0 {
 			return err
 		}
 		b = Boundary{Port: PortCommit, What: n.w.names.commit(appended)}
+		if errors.Is(err, errTorn) {
+			n.tell(Entry{Call: &b, Fault: fault})
+		}
+		if err != nil {
+			return err
+		}
 		if fault.How == Full {
 			n.tell(Entry{Call: &b, Fault: fault})
 			return errFull
@@ -85,9 +93,13 @@ func (s *storePort) Close() error { return nil }
 type recorder struct {
 	store.Tx
 	into *[]events.Envelope
+	torn bool // there is room for one event
 }
 
 func (r *recorder) Append(id events.StreamID, expected events.Version, m events.Meta, evs ...events.Event) ([]events.Envelope, error) {
+	if r.torn && len(*r.into) > 0 {
+		return nil, errTorn
+	}
 	envs, err := r.Tx.Append(id, expected, m, evs...)
 	*r.into = append(*r.into, envs...)
 	return envs, err
