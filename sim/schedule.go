@@ -156,7 +156,7 @@ func (w *World) advance(d time.Duration) time.Duration {
 
 // The bounds of a world that makes no progress.
 const (
-	maxTurns  = 300_000
+	maxTurns  = 50_000
 	maxStill  = 20_000 // turns in which nothing is appended
 	maxWaited = 48 * time.Hour
 )
