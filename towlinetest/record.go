@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -82,9 +84,13 @@ func (p recorded) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (resul
 	returned := false
 	defer func() {
 		how := "and returned nil"
+		v := recover() // nil: it has returned, or ended its goroutine
 		switch {
+		case v != nil:
+			how = fmt.Sprintf("and panicked at %s: %s", panickedAt(), line(fmt.Sprint(v)))
+			defer panic(v)
 		case !returned:
-			how = "and panicked, or ended its goroutine"
+			how = "and ended its goroutine"
 		case err != nil:
 			how = "and returned: " + line(err.Error())
 		}
@@ -96,6 +102,23 @@ func (p recorded) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (resul
 	result, err = p.Provider.Sync(ctx, u, &recordedSink{s, r, w})
 	returned = true
 	return result, err
+}
+
+// panickedAt is the line that has panicked; for a deferred function that has recovered from it.
+func panickedAt() string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	panicking := false
+	for {
+		f, more := frames.Next()
+		if panicking && !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+		}
+		panicking = panicking || f.Function == "runtime.gopanic"
+		if !more {
+			return "an unknown place"
+		}
+	}
 }
 
 type recordedSink struct {
