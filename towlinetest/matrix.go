@@ -30,7 +30,8 @@ import (
 //	towlinetest.Matrix{Provider: p, Oracle: oracle, Sync: towline.Sync{…}}.Run(t)
 //
 // The report names the window of the first failure, says on which units the provider has worked more than once, and gives
-// the command that plays this window alone, which sets the flags -towline.seed and -towline.window.
+// the command that plays this window alone, which sets the flags -towline.seed and -towline.window. Ten windows that have
+// failed end the matrix.
 func CrashMatrix(t testing.TB, p provider.Provider, oracle func(testing.TB)) {
 	t.Helper()
 	Matrix{Provider: p, Oracle: oracle}.Run(t)

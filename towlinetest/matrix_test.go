@@ -368,6 +368,15 @@ func TestWhatFailsWithoutAKill(t *testing.T) {
 	require.Contains(t, r.said(), "is failed: auth")
 	require.Contains(t, r.said(), "put 0 rows, and returned: auth: no token")
 
+	r = try(t.Name(), func(t testing.TB) {
+		towlinetest.CrashMatrix(t, provider.Func(func(context.Context, provider.Unit, sink.Sink) (provider.Result, error) {
+			var none map[string]int
+			none["row"]++
+			return provider.Result{}, nil
+		}), nil)
+	})
+	require.Regexp(t, `put 0 rows, and panicked at matrix_test\.go:\d+: assignment to entry in nil map\n`, r.said())
+
 	judged := 0
 	r = try(t.Name(), func(t testing.TB) {
 		towlinetest.Matrix{Provider: provider.Func(fenced), Sync: few, Oracle: func(t testing.TB) {
@@ -376,10 +385,31 @@ func TestWhatFailsWithoutAKill(t *testing.T) {
 			}
 		}}.Run(t)
 	})
-	require.Contains(t, r.said(), "10 of the first 10 windows, behind which the matrix has ended, of ")
+	require.Contains(t, r.said(), "10 of the first 10 windows failed, which ended the matrix of ")
 	require.Contains(t, r.said(), "panic: out of order")
+	require.NotContains(t, r.said(), "played once more", "it panics each time")
 	require.Contains(t, try(t.Name(), func(t testing.TB) { towlinetest.CrashMatrix(t, nil, nil) }).said(), "the matrix has no Provider")
 	require.Contains(t, try(t.Name(), func(t testing.TB) { towlinetest.Destination(t) }).said(), "wants the testing.TB that the oracle was called with")
+}
+
+// What an oracle has not emptied tells of more with each window, and so it does when the first of them is played again.
+func TestAnOracleThatForgetsToReset(t *testing.T) {
+	calls := 0
+	r := try(t.Name(), func(t testing.TB) {
+		towlinetest.Matrix{
+			Provider: provider.Func(func(ctx context.Context, u provider.Unit, s sink.Sink) (provider.Result, error) {
+				calls++
+				return fenced(ctx, u, s)
+			}),
+			Sync: few,
+			Oracle: func(t testing.TB) {
+				if calls > 3 {
+					t.Errorf("%d calls", calls)
+				}
+			},
+		}.Run(t)
+	})
+	require.Contains(t, r.said(), "played once more, this window has failed otherwise, and the log is the same")
 }
 
 // The oracle is asked also about a run that does not come to its end: what it has to empty is left to no other window.

@@ -28,9 +28,13 @@ func (p *player) report(played int, failed []*window) string {
 	w := failed[0]
 	of := count(played, "window")
 	if p.endedEarly > 0 {
-		of = fmt.Sprintf("the first %d windows, behind which the matrix has ended, of %d", played, len(p.whole.boundaries))
+		of = fmt.Sprintf("the first %d windows", played)
 	}
-	fmt.Fprintf(&b, "towlinetest: %d of %s failed. Window %d: killed %s\n\n", len(failed), of, w.at.N, w.at.Label())
+	fmt.Fprintf(&b, "towlinetest: %d of %s failed", len(failed), of)
+	if p.endedEarly > 0 {
+		fmt.Fprintf(&b, ", which ended the matrix of %d", len(p.whole.boundaries))
+	}
+	fmt.Fprintf(&b, ". Window %d: killed %s\n\n", w.at.N, w.at.Label())
 	if w.differs != "" {
 		fmt.Fprintf(&b, "handler not deterministic: %s\n\nWhat has failed, the first time:\n\n", w.differs)
 	}
