@@ -235,13 +235,30 @@ func (c Until) play(ctx context.Context, p *Player) error {
 func cutPlace(text string) (task, at string, err error) {
 	for _, side := range []string{"before ", "behind "} {
 		if strings.HasPrefix(text, side) {
-			return "", text, nil
+			return "", text, checkPlace(text)
 		}
 		if task, at, ok := strings.Cut(text, " "+side); ok {
-			return task, side + at, nil
+			return task, side + at, checkPlace(side + at)
 		}
 	}
 	return "", "", fmt.Errorf("%q is no place: it lies before or behind the call of a port", text)
+}
+
+// checkPlace says of a place at which nobody can come by that it has no port.
+func checkPlace(place string) error {
+	ports := []string{"commit", "publish", "provider", "sink", "effect", "application"}
+	if words := strings.Fields(place); len(words) > 1 && (slices.Contains(ports, words[1]) || words[1] == "a") { // a transaction
+		return nil
+	}
+	return fmt.Errorf("%q is no place: behind its side comes a port, which is one of %s", place, strings.Join(ports, ", "))
+}
+
+// hasNode refuses the number of a node that the world does not have. One that does not live is none of them.
+func (p *Player) hasNode(number int) error {
+	if nodes := max(1, p.setup.Nodes); number < 1 || number > nodes {
+		return fmt.Errorf("there is no node %d: they are numbered from 1 to %d", number, nodes)
+	}
+	return nil
 }
 
 // isAt: the call of a place has the parts that are named, in their order.
@@ -282,6 +299,9 @@ func (c Kill) play(ctx context.Context, p *Player) error {
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
+	if err := p.hasNode(c.Node); err != nil {
+		return err
+	}
 	p.world.Kill(c.Node)
 	return p.bury()
 }
@@ -304,6 +324,9 @@ func (Boot) play(ctx context.Context, p *Player) error {
 
 func (c Stop) play(ctx context.Context, p *Player) error {
 	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	if err := p.hasNode(c.Node); err != nil {
 		return err
 	}
 	lives := len(p.world.Living())

@@ -45,13 +45,27 @@ func TestTheSameFileSaysTheSame(t *testing.T) {
 	require.NotEqual(t, first, other, "the seed chooses")
 }
 
+// What is said of a source, or of a dataset, is said of its units.
+func TestAProviderOfASource(t *testing.T) {
+	const two = "sync weather sources=harbour,ridge\ndataset weather readings window=day\n"
+	for of, succeeded := range map[string]string{"ridge": "1 succeeded", "readings": "2 failed", "ridge/readings": "1 succeeded", "weather 2": "1 succeeded"} {
+		said, err := play(t, two+"provider weather fails not_found of "+of+"\nquietly plan weather mode=backfill since=-1d before=0d\nrun")
+		require.NoError(t, err, of)
+		require.Contains(t, said, succeeded, of)
+	}
+}
+
 // What makes no sense where it stands ends a file, and says why.
 func TestACommandThatMakesNoSenseEndsAFile(t *testing.T) {
 	for last, says := range map[string]string{
 		"cancel run tides":                     "there is no run tides",
 		"release weather 9":                    "there is no unit weather 9",
 		"step 1/dance":                         "it cannot happen now, but these can: 1/relay",
-		"until before lunch":                   "no task comes there",
+		"until before lunch":                   "is no place",
+		"until before publish tides":           "no task comes there",
+		"crash behind comit UnitClaimed":       "one of commit, publish",
+		"kill 2":                               "there is no node 2",
+		"stop 0":                               "there is no node 0",
 		"crash behind commit UnitFailed":       "no node comes there",
 		"hold for=1m 1/nobody":                 "there is no such task",
 		"fault publish busy":                   "does not meet",

@@ -37,9 +37,10 @@ func (c Provider) check() error {
 	return nil
 }
 
-// names of a unit reports that the words are among its name.
+// names of a unit reports that the words are among its name. Its source and its dataset are words, too.
 func names(name, words string) bool {
-	return words == "" || strings.Contains(" "+name+" ", " "+words+" ")
+	has := func(name string) bool { return strings.Contains(" "+name+" ", " "+words+" ") }
+	return words == "" || has(name) || has(strings.Replace(name, "/", " ", 1))
 }
 
 // behaves is what the provider does with an attempt: how long it works, and then what.
