@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -114,7 +115,7 @@ type (
 	Worker struct {
 		Name string `line:"arg"`
 		Does string `line:"arg"`
-		Run  string `line:"arg,optional"` // that claims
+		Run  string `line:"arg,optional"` // that claims, or takes a unit for its own
 		Unit int    `line:"arg,optional"`
 	}
 )
@@ -334,6 +335,15 @@ func (c Worker) play(ctx context.Context, p *Player) error {
 	if !held {
 		return fmt.Errorf("worker %s has claimed nothing", c.Name)
 	}
+	if c.Run != "" {
+		id, err := p.unit(c.Run, c.Unit)
+		if err != nil {
+			return err
+		}
+		if l, err = p.mistaken(l, id); err != nil {
+			return err
+		}
+	}
 	return p.ask(ctx, func(e *towline.Engine) error {
 		switch c.Does {
 		case "renews":
@@ -351,4 +361,15 @@ func (c Worker) play(ctx context.Context, p *Player) error {
 		}
 		return fmt.Errorf("a worker does not do %q, but %s", c.Does, strings.Join([]string{"claims", "renews", "succeeds", "fails", "releases"}, ", "))
 	})
+}
+
+// mistaken is what a worker holds that takes a unit of another worker for its own: that unit's attempt, and its own token.
+func (p *Player) mistaken(own lease, id events.UnitID) (lease, error) {
+	for _, l := range p.leases {
+		if l.Unit.Unit == id {
+			l.Token = own.Token
+			return l, nil
+		}
+	}
+	return own, errors.New("no worker has claimed that unit")
 }
