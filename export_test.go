@@ -7,6 +7,7 @@ import (
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/redact"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -53,4 +54,4 @@ func (e *Engine) CachedFolds() int { return e.mem.folds.Len() }
 func (e *Engine) ForgetMemory() { e.mem.void() }
 
 // Redact and its bounds are tested apart from the cut.
-var Redact = redact
+var Redact = redact.Secrets

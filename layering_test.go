@@ -89,7 +89,7 @@ var layers = map[string]layer{
 	},
 	".": {
 		why:  "the engine: load, decide, append, project, react. It reaches no port but the store",
-		uses: []string{"events", "decider", "check", "store", "projections", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
+		uses: []string{"events", "decider", "check", "store", "projections", "internal/redact", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
 	},
 	"sink": {
 		why:  "a port: interfaces, and the fence for tables of one's own, which knows database/sql and no driver",
@@ -114,6 +114,10 @@ var layers = map[string]layer{
 	"provider/git": {
 		why:  "one source behind the port; it runs the git command and needs no library",
 		uses: []string{"events", "provider", "sink", "internal/subprocess"},
+	},
+	"provider/exec": {
+		why:  "one source behind the port: any program; it needs no library",
+		uses: []string{"events", "provider", "sink", "internal/redact", "internal/subprocess"},
 	},
 	"provider/providertest": {
 		why: "the laws that a provider passes", kit: true,
@@ -151,6 +155,9 @@ var layers = map[string]layer{
 	},
 	"internal/foreign": {
 		why: "how code of somebody else is called; it knows nobody of this module",
+	},
+	"internal/redact": {
+		why: "what makes a text of the world fit to be kept; it knows nobody of this module",
 	},
 	"internal/sqldialect": {
 		why: "which SQL a database of the caller's understands; it knows database/sql and no driver",

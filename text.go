@@ -1,74 +1,10 @@
 package towline
 
-import (
-	"regexp"
-	"strings"
-	"unicode/utf8"
-)
+import "github.com/towline-dev/towline/internal/redact"
 
 // CleanText makes an error text fit to be stored and shown: secrets are masked, then invalid bytes are replaced, then it
 // is cut to max bytes on a rune boundary, in this order (E-3). It never fails.
-func CleanText(s string, maxBytes int) string {
-	return boundText(redact(boundInput(s, maxBytes)), maxBytes)
-}
+func CleanText(s string, maxBytes int) string { return redact.Clean(s, maxBytes) }
 
 // boundText makes a text valid and cuts it on a rune boundary.
-func boundText(s string, maxBytes int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxBytes {
-		return s
-	}
-	const ellipsis = "…"
-	cut := maxBytes - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + ellipsis
-}
-
-// boundInput keeps the work on a huge text bounded. Twice the bound, and a good deal more, leaves room for what masking
-// takes away. The cut stands between two words where it can, for half a secret might not be known as one.
-func boundInput(s string, maxBytes int) string {
-	const spare = 4096
-	bound := 2*maxBytes + spare
-	if len(s) <= bound {
-		return s
-	}
-	s = s[:bound]
-	if i := strings.LastIndexAny(s, " \t\r\n"); i > maxBytes {
-		return s[:i]
-	}
-	return s
-}
-
-const mask = "***"
-
-// secret is a form in which credentials reach error texts, and what is written in its place.
-type secret struct {
-	form *regexp.Regexp
-	mask string
-}
-
-var secrets = []secret{
-	// the block of a private key, also one that was cut off
-	{regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----)(?s:.*?)(?:-----END [A-Z ]*-----|$)`), "${1}" + mask},
-	// user info in an address: scheme://user:password@host. A password may hold what no address should: slashes, an @
-	{regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^\s"'<>/@:]*:[^\s"'<>]*@`), "${1}" + mask + "@"},
-	{regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^\s"'<>/]+@`), "${1}" + mask + "@"},
-	// Authorization: Bearer …, and bare bearer tokens
-	{regexp.MustCompile(`(?i)(\b(?:bearer|basic|token)\s+)[^\s"',;]{8,}`), "${1}" + mask},
-	// Authorization: with a scheme of any other name
-	{regexp.MustCompile(`(?i)(authorization\s*[:=]\s*)[a-z][a-z0-9-]*\s+[^\s"',;]{8,}`), "${1}" + mask},
-	// key=value, "key": "value", and the same inside a quoted text
-	{regexp.MustCompile(`(?i)((?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|authorization|credential|private[_-]?key|session|cookie)[a-z0-9_-]*\\?["']?\s*[:=]\s*)(?:\\"[^"\\]*(?:\\")?|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;&]+)`), "${1}" + mask},
-	// keys that are known by their form
-	{regexp.MustCompile(`\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|[spr]k[_-]|AKIA|ASIA)[A-Za-z0-9_-]{16,}`), mask},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`), mask},
-}
-
-func redact(s string) string {
-	for _, x := range secrets {
-		s = x.form.ReplaceAllString(s, x.mask)
-	}
-	return s
-}
+func boundText(s string, maxBytes int) string { return redact.Bound(s, maxBytes) }
