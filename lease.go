@@ -356,6 +356,7 @@ func storableResult(r events.Result) (events.Result, error) {
 		json  *json.RawMessage
 	}{{"state", &r.State}, {"detail", &r.Detail}} {
 		if len(*part.json) == 0 {
+			*part.json = nil // an empty one that is not nil is no JSON
 			continue
 		}
 		var stored bytes.Buffer

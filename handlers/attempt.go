@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -106,7 +107,7 @@ func (a *attempt) sync(ctx context.Context) towline.Settle {
 		return nil // it was left behind, and nobody waits
 	}
 	if err != nil {
-		return failed(err)
+		return a.detailed(failed(err), result.Detail)
 	}
 	if result.Rows == 0 {
 		result.Rows = writer.Rows()
@@ -122,6 +123,21 @@ func (a *attempt) sync(ctx context.Context) towline.Settle {
 		return failed(err)
 	}
 	return towline.Completed{Result: result}
+}
+
+// detailed adds what the provider has left for people to a failure. A detail that the log cannot take is no reason to lose
+// the category of the failure.
+func (a *attempt) detailed(s towline.Settle, detail json.RawMessage) towline.Settle {
+	f, failed := s.(towline.Failed)
+	if !failed {
+		return s
+	}
+	if err := towline.CheckResult(events.Result{Detail: detail}); err != nil {
+		a.h.logger.Warn("detail of a failure cannot be stored", "unit", a.unit.Alias, "error", err)
+		return f
+	}
+	f.Result.Detail = detail
+	return f
 }
 
 // provide calls the provider. A panic in it is a failure like any other (HU-6).

@@ -62,6 +62,7 @@ type options struct {
 	path       string
 	shared     bool // other processes may open the store
 	unfenced   bool
+	watched    bool // the silence of its provider says something
 	noScripts  bool
 	noLedger   bool
 	syncs      func([]towline.Sync)
@@ -108,6 +109,9 @@ func (s *shop) open() {
 	ports := s.o.ports
 	if ports == nil {
 		ports = map[string]handlers.Ports{"days": {Provider: s.provider, Sink: opener}}
+		if s.o.watched {
+			ports["days"] = handlers.Ports{Provider: watched{s.provider}, Sink: opener}
+		}
 	}
 	s.h = handlers.New(s.e, handlers.Config{Ports: ports, DB: s.file.DB(), Workers: s.o.workers, Name: "worker"})
 	ctx, cancel := context.WithCancel(context.Background())

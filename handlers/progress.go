@@ -19,6 +19,13 @@ type UnitProgress struct {
 	Done, Total int64 // Total 0: not known
 	Rows        int   // put so far
 	Since       time.Time
+	Heard       time.Time     // when its provider last put a row or reported progress; at first Since
+	StallAfter  time.Duration // of its provider; zero: its silence says nothing
+}
+
+// Stalled reports that the provider has been silent for longer than it may be (WHY-1).
+func (u UnitProgress) Stalled(now time.Time) bool {
+	return u.StallAfter > 0 && now.Sub(u.Heard) >= u.StallAfter
 }
 
 // progress is what providers report. It is in memory only: it costs no write, and dies with the attempt it is about.
@@ -27,11 +34,13 @@ type progress struct {
 	units map[events.UnitID]*UnitProgress
 }
 
-func (p *progress) begin(l *towline.Lease) {
+func (p *progress) begin(l *towline.Lease, stallAfter time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
 	p.units[l.Unit.Unit] = &UnitProgress{
-		Unit: l.Unit.Unit, Alias: l.Unit.Alias, Run: l.Unit.Run, Attempt: l.Unit.Attempt, Since: time.Now(),
+		Unit: l.Unit.Unit, Alias: l.Unit.Alias, Run: l.Unit.Run, Attempt: l.Unit.Attempt, Since: now, Heard: now,
+		StallAfter: max(stallAfter, 0),
 	}
 }
 
@@ -46,6 +55,7 @@ func (p *progress) report(unit events.UnitID, change func(*UnitProgress)) {
 	defer p.mu.Unlock()
 	if u, ok := p.units[unit]; ok {
 		change(u)
+		u.Heard = time.Now()
 	}
 }
 

@@ -49,16 +49,22 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 func (h *Handlers) work(l *towline.Lease, asked time.Time) towline.Settle {
 	ctx, release := h.beat.hold(h.life, l, asked)
 	defer release()
-	h.progress.begin(l)
-	defer h.progress.end(l.Unit.Unit)
-
 	ports, ok := h.c.Ports[l.Sync]
+	h.progress.begin(l, stallAfter(ports.Provider))
+	defer h.progress.end(l.Unit.Unit)
 	if !ok {
 		return towline.Failed{Category: events.Configuration, Text: fmt.Sprintf("sync %q has no provider here", l.Sync)}
 	}
 	a := &attempt{h: h, lease: l, ports: ports, unit: unitOf(l), done: make(chan towline.Settle, 1)}
 	h.rt.Go(func() { a.run(ctx) })
 	return a.wait(ctx)
+}
+
+func stallAfter(p provider.Provider) time.Duration {
+	if w, ok := p.(provider.Watched); ok {
+		return w.StallAfter()
+	}
+	return 0
 }
 
 // commit makes the attempt visible, unless its lease is lost already (HU-5).
@@ -182,7 +188,7 @@ func unitOf(l *towline.Lease) provider.Unit {
 	return provider.Unit{
 		Run: u.Run, ID: u.Unit, Alias: u.Alias, Sync: l.Sync, Source: u.Source, Dataset: u.Dataset, Members: u.Members,
 		Mode: u.Mode, Window: u.Window, Surfaces: u.Surfaces, Fingerprint: u.Fingerprint, Attempt: u.Attempt, Fence: l.Fence,
-		State: l.State, Config: l.Config, Store: l.Store,
+		State: l.State, Config: l.Config, Store: l.Store, Obey: obey(l),
 	}
 }
 

@@ -48,6 +48,7 @@ func TestAUnitIsWorkedOn(t *testing.T) {
 			Mode:   towline.Backfill,
 			Window: u.Window, Surfaces: []string{"rows", "more"}, Attempt: 1, Fence: events.NewFence(1, u.Claimed),
 			Config: json.RawMessage(`{"a":1}`), Store: s.e.Node().String(), // the first incarnation gives the store its name
+			Obey: handlers.ObeyTimeout,
 		}, calls[0])
 
 		second, messages := s.dispatched(1)
@@ -493,7 +494,7 @@ func TestProgressIsShownWhileAUnitRuns(t *testing.T) {
 		require.Len(t, p, 2)
 		u := s.units(id)[0]
 		require.Equal(t, handlers.UnitProgress{Unit: u.Unit, Alias: u.Alias, Run: id, Attempt: 1, Done: 3, Total: 10,
-			Rows: 1, Since: p[0].Since}, p[0])
+			Rows: 1, Since: p[0].Since, Heard: p[0].Since}, p[0])
 		require.Equal(t, time.Second, p[1].Since.Sub(p[0].Since))
 		wait(10 * time.Second)
 		require.NoError(t, <-first)

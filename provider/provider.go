@@ -20,7 +20,7 @@ type Provider interface {
 	// through s. ctx ends when the lease ends, when it is lost, when an operator cancels the unit, and at a shutdown behind
 	// its grace; its cause says which of them: ErrCancelled, ErrStopping (see Stopping), or another.
 	// An error made by Fail or RateLimited has its category; any other is provider_error (E-1). ErrStopped hands the
-	// unit back without using up a retry (U-16).
+	// unit back without using up a retry (U-16). Of a result beside an error only Detail is kept, for people.
 	Sync(ctx context.Context, u Unit, s sink.Sink) (Result, error)
 }
 
@@ -65,6 +65,7 @@ type Unit struct {
 	State       json.RawMessage // left by the last success of this source and dataset; nil: none
 	Config      json.RawMessage // of the sync
 	Store       string          // identity of the store whose fence it is
+	Obey        time.Duration   // how long Sync may take to return once ctx has ended, before it is left behind (HU-4); zero: not known
 }
 
 // Scope is what the unit's fence protects, and who writes.
@@ -130,6 +131,19 @@ func CategoryOf(err error) Category {
 		return events.Timeout
 	}
 	return events.ProviderError
+}
+
+// Starter is optional: a provider that has to clear up behind a process that was killed.
+type Starter interface {
+	// Start is called by a process that has its store, before any unit may be claimed there, and perhaps more than once. An
+	// error stops the start of the process: it should say what to do.
+	Start(ctx context.Context) error
+}
+
+// Watched is optional: a provider of which silence says something. Its unit is shown as stalled when it has neither put a
+// row nor reported progress for so long (WHY-1). Zero or less: never.
+type Watched interface {
+	StallAfter() time.Duration
 }
 
 // Lister is optional (P-12): a provider that can say which calendar periods of a dataset hold data.
