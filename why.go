@@ -25,6 +25,9 @@ type Why struct {
 	Counts []decider.ReasonCount `json:"counts,omitempty"`
 	// Evidence is the newest event of what is waited for; zero if nothing is.
 	Evidence Evidence `json:"evidence,omitzero"`
+	// Remark is what the process that was asked knows beside the reason, without the log: stalled, of a running unit whose
+	// provider is silent. Empty: nothing.
+	Remark string `json:"remark,omitempty"`
 }
 
 // Evidence is an event that shows a reason.
@@ -43,6 +46,7 @@ type whyJSON struct {
 	Reason   reasonJSON            `json:"reason"`
 	Counts   []decider.ReasonCount `json:"counts,omitempty"`
 	Evidence Evidence              `json:"evidence,omitzero"`
+	Remark   string                `json:"remark,omitempty"`
 }
 
 type reasonJSON struct {
@@ -54,7 +58,7 @@ type reasonJSON struct {
 // MarshalJSON writes times as UTC text.
 func (w Why) MarshalJSON() ([]byte, error) {
 	return json.Marshal(whyJSON{
-		Of: w.Of, ID: w.ID, Status: w.Status, Counts: w.Counts, Evidence: w.Evidence,
+		Of: w.Of, ID: w.ID, Status: w.Status, Counts: w.Counts, Evidence: w.Evidence, Remark: w.Remark,
 		Reason: reasonJSON{Reason: w.Reason, Since: w.Reason.Since.Time(), Next: w.Reason.Next.Time()},
 	})
 }
@@ -65,7 +69,7 @@ func (w *Why) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return err
 	}
-	*w = Why{Of: j.Of, ID: j.ID, Status: j.Status, Reason: j.Reason.Reason, Counts: j.Counts, Evidence: j.Evidence}
+	*w = Why{Of: j.Of, ID: j.ID, Status: j.Status, Reason: j.Reason.Reason, Counts: j.Counts, Evidence: j.Evidence, Remark: j.Remark}
 	w.Reason.Since, w.Reason.Next = events.MicrosOf(j.Reason.Since), events.MicrosOf(j.Reason.Next)
 	return nil
 }

@@ -77,6 +77,9 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		return nil, err
 	}
 	n.sweep()
+	if err := startProviders(ctx, c.Syncs); err != nil {
+		return nil, errors.Join(err, n.store.Close())
+	}
 	if err := n.assemble(ctx, syncs, ports, clock); err != nil {
 		return nil, errors.Join(err, n.store.Close())
 	}
@@ -98,6 +101,18 @@ func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[str
 	})
 	n.relay, err = relay.New(n.engine, n.route, relay.Transports(n.c.Transports))
 	return err
+}
+
+// startProviders lets providers clear up behind a process that was killed. The store is held, and nothing of it is claimed.
+func startProviders(ctx context.Context, syncs []Sync) error {
+	for _, s := range syncs {
+		if starter, ok := s.Provider.(provider.Starter); ok {
+			if err := starter.Start(ctx); err != nil {
+				return fmt.Errorf("sync %q: start of its provider: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 func catalogue(configured []Sync) ([]towline.Sync, map[string]handlers.Ports) {
