@@ -128,4 +128,6 @@ var (
 	ErrNoMessage = errors.New("no such message")
 	// ErrFormat: the file is no store of Towline, or its format level is one that this release cannot read (DUR-3).
 	ErrFormat = errors.New("store format")
+	// ErrNetworkFS: the file lies on a network file system, whose locks are not to be relied upon (DUR-3).
+	ErrNetworkFS = errors.New("a network file system")
 )

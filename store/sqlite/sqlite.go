@@ -65,7 +65,7 @@ const (
 // processes that are opening it too, and at most 10 seconds are waited.
 //
 // Errors: one that wraps store.ErrLocked when somebody has the store open in a mode that excludes this one,
-// store.ErrFormat when the file is not a store or was made by a newer release (the file is not touched), or
+// store.ErrFormat when the file is not a store or was made by a newer release (the file is not touched), store.ErrNetworkFS, or
 // store.ErrUnavailable when the file cannot be read or written now.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	defer func() {
@@ -254,9 +254,9 @@ func journalFor(path string, o Options) (string, error) {
 	case name == "":
 		return "wal", nil
 	case !o.AllowNetworkFS:
-		return "", fmt.Errorf("%s is on a network file system (%s), on which a store is not safe: put it on a local disk, or set store.allow_network_fs", path, name)
+		return "", fmt.Errorf("%s is on %w (%s), on which a store is not safe: put it on a local disk, or set store.allow_network_fs", path, store.ErrNetworkFS, name)
 	case o.Shared:
-		return "", fmt.Errorf("%s is on a network file system (%s), on which a store cannot be shared: use exclusive mode", path, name)
+		return "", fmt.Errorf("%s is on %w (%s), on which a store cannot be shared: use exclusive mode", path, store.ErrNetworkFS, name)
 	}
 	return "delete", nil
 }
