@@ -63,7 +63,7 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 		e.node = events.NodeID(e.mem.newULID(tx.now))
 		doubt = tx.doubtClock()
 		_, err = tx.Execute(decider.StartNode{Node: e.node, Started: events.NodeStarted{
-			Host: c.Host, PID: c.PID, Version: c.Version, StoreMode: mode, Config: e.knobs.recorded(),
+			Host: c.Host, PID: c.PID, Version: c.Version, StoreMode: mode, Config: e.inForce.Load().recorded(),
 			Behind: doubt.behind,
 			Syncs:  e.syncs.recorded(),
 		}})

@@ -318,6 +318,13 @@ func (r Retry) categories() []events.Category {
 	return append([]events.Category{events.ExpiredLease}, r.On...)
 }
 
+func (r Retry) backoff(k Knobs) events.Span {
+	if r.Backoff > 0 {
+		return events.SpanOf(r.Backoff)
+	}
+	return k.expiredLeaseBackoff()
+}
+
 // retryPolicies are the declared ones, and behind them the shipped one: the first that fits a unit decides (RW-2), and
 // what the author has written is for this dataset.
 func (s Sync) retryPolicies(k Knobs) []events.RetryPolicy {
@@ -332,11 +339,11 @@ func (s Sync) retryPolicies(k Knobs) []events.RetryPolicy {
 		}
 		out = append(out, events.RetryPolicy{
 			Name: s.Name + "/" + d.Name, Provider: s.Provider, Modes: modes, Family: d.family(), Surfaces: d.Surfaces,
-			MaxRetries: d.Retry.Max, Backoff: events.SpanOf(cmp.Or(d.Retry.Backoff, k.ExpiredLeaseRetryBackoff)),
+			MaxRetries: d.Retry.Max, Backoff: d.Retry.backoff(k),
 			RetryOn: d.Retry.categories(),
 		})
 	}
-	if linear := decider.Linear(k.expiredLeaseMaxRetries(), events.SpanOf(k.ExpiredLeaseRetryBackoff)); linear.Provider == s.Provider {
+	if linear := decider.Linear(k.expiredLeaseMaxRetries(), k.expiredLeaseBackoff()); linear.Provider == s.Provider {
 		out = append(out, linear)
 	}
 	return out

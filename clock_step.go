@@ -62,7 +62,7 @@ func (t *Tx) noteStep() error {
 		if err != nil {
 			return err
 		}
-		if s, stepped := stepBetween(from, p.newest, head, t.e.knobs.stepBound()); stepped {
+		if s, stepped := stepBetween(from, p.newest, head, t.e.inForce.Load().stepBound()); stepped {
 			if err := t.recordStep(s); err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func (t *Tx) recordStep(s clockStep) error {
 // leases that were live then, of API workers and of other processes, live one lease longer, in case their workers are
 // still there (CLK-9).
 func (t *Tx) startClock(newest events.Micros) error {
-	if newest == 0 || t.now.Sub(newest) <= t.e.knobs.stepBound() || t.hot.LongestHurt(newest) == 0 {
+	if newest == 0 || t.now.Sub(newest) <= t.e.inForce.Load().stepBound() || t.hot.LongestHurt(newest) == 0 {
 		return nil
 	}
 	return t.recordStep(clockStep{before: newest, after: t.now, moved: true})
@@ -125,7 +125,7 @@ type clockDoubt struct {
 }
 
 func (t *Tx) doubtClock() clockDoubt {
-	wall, bound := t.e.mem.pace.newest.wall, t.e.knobs.clockBound()
+	wall, bound := t.e.mem.pace.newest.wall, t.e.inForce.Load().clockBound()
 	if !decider.IsBehind(wall, t.now, bound, 0) {
 		return clockDoubt{}
 	}

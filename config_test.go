@@ -48,7 +48,6 @@ func TestAKnobOutOfBoundsIsNamed(t *testing.T) {
 		"plan.watermark_overlap":            {WatermarkOverlap: -1},
 		"unit.lease":                        {Lease: time.Second - 1},
 		"unit.max_lifetime":                 {MaxLifetime: time.Second, Lease: 2 * time.Second},
-		"unit.expired_lease_retry_backoff":  {ExpiredLeaseRetryBackoff: -1},
 		"post_sync.redrive_after":           {PostSyncRedriveAfter: time.Second},
 		"handler.max_deliveries":            {MaxDeliveries: -1},
 		"api.idempotency_ttl":               {IdempotencyTTL: time.Minute},

@@ -93,7 +93,7 @@ func (t *Tx) dispatch(id events.RunID, limit int) (decider.DispatchCode, error) 
 	d := decider.Dispatch{
 		Run: run, Now: t.now, Paused: paused, Waiting: t.hot.Waiting(id, t.now), Room: t.hot.Room(id, t.now),
 		Later: t.Later(id), OpenUnits: t.hot.OpenUnits(id), Wakeup: announcer.Announce(),
-		StaleAfter: events.SpanOf(t.e.knobs.Stale), Limit: limit, Refill: limit > 0,
+		StaleAfter: events.SpanOf(t.e.inForce.Load().Stale), Limit: limit, Refill: limit > 0,
 	}
 	cmds, code := d.Plan()
 	if _, err := t.Execute(cmds...); err != nil {
@@ -105,7 +105,7 @@ func (t *Tx) dispatch(id events.RunID, limit int) (decider.DispatchCode, error) 
 // failNeverStarted gives up units that nobody ever claimed (HD-2). It asks only while there is room, so that no unit is
 // given up for lack of it (U-14, B-4).
 func (t *Tx) failNeverStarted(run decider.Run) error {
-	after := t.e.knobs.neverStarted()
+	after := t.e.inForce.Load().neverStarted()
 	if after == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (t *Tx) failNeverStarted(run decider.Run) error {
 			continue
 		}
 		_, err := t.Execute(decider.FailNeverStarted{
-			Unit: c.Unit, At: t.now, RunOpen: true, StaleAfter: events.SpanOf(t.e.knobs.Stale), MessageGone: c.MessageGone,
+			Unit: c.Unit, At: t.now, RunOpen: true, StaleAfter: events.SpanOf(t.e.inForce.Load().Stale), MessageGone: c.MessageGone,
 			NeverStarted: after, Stepped: t.hot.Stepped(),
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/towline-dev/towline/decider"
@@ -57,7 +58,7 @@ func (e *ListError) Unwrap() error { return e.Err }
 type Engine struct {
 	store   store.Store
 	clock   *Clock
-	knobs   Knobs
+	inForce atomic.Pointer[Knobs] // replaced by Reload
 	syncs   catalogue
 	lister  Lister
 	logger  *slog.Logger
@@ -88,7 +89,7 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	e := &Engine{
-		store: s, clock: c.Clock, knobs: knobs, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
+		store: s, clock: c.Clock, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
 		limit: c.ReactionLimit, noMessages: c.NoMessages, signals: newSignals(),
 	}
 	if e.clock == nil {
@@ -101,9 +102,8 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	if entropy == nil {
 		entropy = rand.Reader
 	}
-	hot := knobs.hot()
-	hot.Missing = syncs.missing
-	e.mem = newMemory(hot, c.FoldCache, entropy)
+	e.inForce.Store(&knobs)
+	e.mem = newMemory(e.hotKnobs, c.FoldCache, entropy)
 	s.Attach(store.Hooks{Now: e.now, BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
 	if err := e.boot(ctx, c); err != nil {
 		return nil, err
@@ -117,14 +117,21 @@ func (e *Engine) reactionLimit(openUnits int) int {
 	if e.limit > 0 {
 		return e.limit
 	}
-	return least + perUnit*max(openUnits, e.knobs.MaxUnits)
+	return least + perUnit*max(openUnits, e.inForce.Load().MaxUnits)
+}
+
+// hotKnobs are those of the hot view, as they are in force when it is read.
+func (e *Engine) hotKnobs() projections.HotKnobs {
+	hot := e.inForce.Load().hot()
+	hot.Missing = e.syncs.missing
+	return hot
 }
 
 // Node is this incarnation.
 func (e *Engine) Node() events.NodeID { return e.node }
 
 // Knobs are the values in force.
-func (e *Engine) Knobs() Knobs { return e.knobs }
+func (e *Engine) Knobs() Knobs { return *e.inForce.Load() }
 
 // Now is engine time, for what happens outside a transaction.
 func (e *Engine) Now() events.Micros { return e.clock.Now() }

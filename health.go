@@ -45,7 +45,7 @@ func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 
 func (e *Engine) clockConditions(wall, now events.Micros, confirmed events.Span) []Condition {
 	switch {
-	case !decider.IsBehind(wall, now, e.knobs.clockBound(), confirmed):
+	case !decider.IsBehind(wall, now, e.inForce.Load().clockBound(), confirmed):
 		return nil
 	case wall < e.doubt.until:
 		return []Condition{{ClockEarlier, fmt.Sprintf(
@@ -60,7 +60,7 @@ func (e *Engine) clockConditions(wall, now events.Micros, confirmed events.Span)
 // ClockHeld reports that no schedule may mint, since nobody knows whether the wall clock is right (CLK-7).
 func (t *Tx) ClockHeld() bool {
 	wall := t.e.mem.pace.newest.wall
-	return wall < t.e.doubt.until && decider.IsBehind(wall, t.now, t.e.knobs.clockBound(), t.hot.ClockBehind())
+	return wall < t.e.doubt.until && decider.IsBehind(wall, t.now, t.e.inForce.Load().clockBound(), t.hot.ClockBehind())
 }
 
 // ConfirmClock is an operator's word that the wall clock is right although it lies before the newest event, for example
@@ -76,7 +76,7 @@ func (e *Engine) ConfirmClock(ctx context.Context, by Actor) (confirmed bool, er
 	}
 	err = e.Transact(ctx, by.Name, func(tx *Tx) error {
 		results, err := tx.Execute(decider.ConfirmClock{
-			Node: e.node, At: tx.now, Wall: e.mem.pace.newest.wall, Bound: e.knobs.clockBound(),
+			Node: e.node, At: tx.now, Wall: e.mem.pace.newest.wall, Bound: e.inForce.Load().clockBound(),
 			Confirmed: tx.hot.ClockBehind(), Actor: by.Name, Reason: by.Reason,
 		})
 		confirmed = err == nil && len(results[0].Events) > 0

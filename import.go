@@ -175,16 +175,16 @@ func (t *Tx) importRow(r oldRow, n *Imported) error {
 	m := r.event
 	m.Message = t.e.mem.newULID(t.now)
 	arm := decider.ImportWakeup{Owner: events.RunID(m.Message), At: t.now, Available: m.AvailableAt, State: decider.ImportPending}
-	spread := t.now.Add(decider.Spread(m.Key, events.SpanOf(t.e.knobs.BackoffCap)))
+	spread := t.now.Add(decider.Spread(m.Key, events.SpanOf(t.e.inForce.Load().BackoffCap)))
 	switch {
 	case r.old.State == OldSpent:
-		arm.State, arm.Text = decider.ImportSpent, CleanText(r.old.spent(), t.e.knobs.ErrorMaxBytes)
+		arm.State, arm.Text = decider.ImportSpent, CleanText(r.old.spent(), t.e.inForce.Load().ErrorMaxBytes)
 		n.Parked++
 	case r.old.State == OldInProgress && r.old.ClaimedAt.IsZero():
 		arm.State, arm.Available, arm.Token = decider.ImportInProgress, spread, t.NewToken()
 		n.Released++
 	case r.old.State == OldInProgress:
-		if arm.Available = events.MicrosOf(r.old.ClaimedAt.Add(t.e.knobs.ClaimTTL)); arm.Available <= t.now {
+		if arm.Available = events.MicrosOf(r.old.ClaimedAt.Add(t.e.inForce.Load().ClaimTTL)); arm.Available <= t.now {
 			arm.Available = spread
 		}
 		n.Pending++

@@ -49,7 +49,7 @@ type Knobs struct {
 	Lease                    time.Duration // unit.lease: of a worker, renewed every third of it; 60 s, at least 1 s
 	MaxLifetime              time.Duration // unit.max_lifetime: of one attempt; 1 h, at least the lease
 	ExpiredLeaseMaxRetries   int           // unit.expired_lease_max_retries: of the shipped policy; 1, negative: none
-	ExpiredLeaseRetryBackoff time.Duration // unit.expired_lease_retry_backoff: of the shipped policy; 60 s
+	ExpiredLeaseRetryBackoff time.Duration // unit.expired_lease_retry_backoff: of the shipped policy; 60 s, negative: at once
 
 	RateLimitMaxDeferrals int           // rate_limit.max_deferrals: of one unit in a row, then it fails; 10, negative: none
 	RateLimitMaxWait      time.Duration // rate_limit.max_wait: of them together, since the first; 2 h, negative: not at all
@@ -101,6 +101,9 @@ func (k Knobs) withDefaults() Knobs {
 	return k
 }
 
+// Check names the first value that is out of bounds, by its key in the configuration. Open says the same.
+func (k Knobs) Check() error { return k.withDefaults().check() }
+
 // check names the first value that is out of bounds, by its key in the configuration.
 func (k Knobs) check() error {
 	for _, b := range []struct {
@@ -136,7 +139,6 @@ func (k Knobs) check() error {
 		{"plan.watermark_overlap", k.WatermarkOverlap >= 0, k.WatermarkOverlap, "0 or more"},
 		{"unit.lease", k.Lease >= time.Second, k.Lease, "at least 1s"},
 		{"unit.max_lifetime", k.MaxLifetime >= k.Lease, k.MaxLifetime, "at least unit.lease"},
-		{"unit.expired_lease_retry_backoff", k.ExpiredLeaseRetryBackoff >= 0, k.ExpiredLeaseRetryBackoff, "0 or more"},
 		{"rate_limit.default_wait", k.RateLimitDefaultWait >= time.Second, k.RateLimitDefaultWait, "at least 1s"},
 		{"post_sync.redrive_after", k.PostSyncRedriveAfter >= k.PublishTimeout, k.PostSyncRedriveAfter, "at least relay.publish_timeout"},
 		{"handler.max_deliveries", k.MaxDeliveries >= 1, k.MaxDeliveries, "at least 1"},
@@ -157,6 +159,10 @@ func (k Knobs) check() error {
 }
 
 func (k Knobs) expiredLeaseMaxRetries() int { return max(k.ExpiredLeaseMaxRetries, 0) }
+
+func (k Knobs) expiredLeaseBackoff() events.Span {
+	return events.SpanOf(max(k.ExpiredLeaseRetryBackoff, 0))
+}
 
 func (k Knobs) maxDeferrals() int { return max(k.RateLimitMaxDeferrals, 0) }
 
@@ -227,7 +233,7 @@ func (k Knobs) recorded() json.RawMessage {
 		"unit.lease_us":                       us(k.Lease),
 		"unit.max_lifetime_us":                us(k.MaxLifetime),
 		"unit.expired_lease_max_retries":      k.expiredLeaseMaxRetries(),
-		"unit.expired_lease_retry_backoff_us": us(k.ExpiredLeaseRetryBackoff),
+		"unit.expired_lease_retry_backoff_us": k.expiredLeaseBackoff(),
 		"rate_limit.max_deferrals":            k.maxDeferrals(),
 		"rate_limit.max_wait_us":              k.maxWait(),
 		"rate_limit.default_wait_us":          us(k.RateLimitDefaultWait),

@@ -87,7 +87,7 @@ func (k *Knobs) recordedDurations() map[string]recordedDuration {
 		"plan.watermark_overlap_us":           {value: &k.WatermarkOverlap},
 		"unit.lease_us":                       {value: &k.Lease},
 		"unit.max_lifetime_us":                {value: &k.MaxLifetime},
-		"unit.expired_lease_retry_backoff_us": {value: &k.ExpiredLeaseRetryBackoff},
+		"unit.expired_lease_retry_backoff_us": {&k.ExpiredLeaseRetryBackoff, true},
 		"rate_limit.max_wait_us":              {&k.RateLimitMaxWait, true},
 		"rate_limit.default_wait_us":          {value: &k.RateLimitDefaultWait},
 		"post_sync.redrive_after_us":          {value: &k.PostSyncRedriveAfter},

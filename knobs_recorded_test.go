@@ -16,7 +16,7 @@ func TestRecordedKnobsAreThoseInForce(t *testing.T) {
 		{},
 		{
 			Lease: 7 * time.Second, CapRun: 3, CapBuckets: map[events.Bucket]int{"git/heavy": 2}, NeverStartedAfter: -1,
-			ExpiredLeaseMaxRetries: -1, RateLimitMaxDeferrals: -1, RateLimitMaxWait: -1, ShutdownGrace: -1, Countdown: time.Second,
+			ExpiredLeaseMaxRetries: -1, ExpiredLeaseRetryBackoff: -1, RateLimitMaxDeferrals: -1, RateLimitMaxWait: -1, ShutdownGrace: -1, Countdown: time.Second,
 		},
 	} {
 		in := k.withDefaults()

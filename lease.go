@@ -86,10 +86,10 @@ func (s Failed) command(t *Tx, h holder, run decider.Run) decider.Command {
 	return decider.FailUnit{
 		Unit: h.unit, At: t.now, RunOpen: run.Open(), Attempt: h.attempt, Token: h.token,
 		Grace: t.hot.Grace(h.unit), Category: s.Category,
-		Text: CleanText(s.Text, t.e.knobs.ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
+		Text: CleanText(s.Text, t.e.inForce.Load().ErrorMaxBytes), Result: s.Result, Policies: run.Plan.Policy.Retry,
 		Limit: decider.RateLimit{
-			After: events.SpanOf(s.After), Account: CleanText(s.Account, maxAccountBytes), MaxDeferrals: t.e.knobs.maxDeferrals(),
-			MaxWait: t.e.knobs.maxWait(), Default: events.SpanOf(t.e.knobs.RateLimitDefaultWait), Stepped: t.hot.Stepped(),
+			After: events.SpanOf(s.After), Account: CleanText(s.Account, maxAccountBytes), MaxDeferrals: t.e.inForce.Load().maxDeferrals(),
+			MaxWait: t.e.inForce.Load().maxWait(), Default: events.SpanOf(t.e.inForce.Load().RateLimitDefaultWait), Stepped: t.hot.Stepped(),
 		},
 	}
 }
@@ -100,7 +100,7 @@ const maxAccountBytes = 200
 func (s HandedBack) command(t *Tx, h holder, run decider.Run) decider.Command {
 	return decider.HandBackUnit{
 		Unit: h.unit, At: t.now, RunOpen: run.Open(), Attempt: h.attempt, Token: h.token,
-		Grace: t.hot.Grace(h.unit), Reason: CleanText(s.Reason, t.e.knobs.ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.knobs.Backoff(),
+		Grace: t.hot.Grace(h.unit), Reason: CleanText(s.Reason, t.e.inForce.Load().ErrorMaxBytes-decider.HandBackRoom), Backoff: t.e.inForce.Load().Backoff(),
 	}
 }
 
@@ -253,7 +253,7 @@ func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 	if missing := t.missing(run, u); !w.Remote && missing != "" {
 		return Lease{}, &decider.Rejection{Command: "claim_unit", Reason: missing + " is not configured here", Err: ErrNotClaimable}, nil
 	}
-	stale := events.SpanOf(t.e.knobs.Stale)
+	stale := events.SpanOf(t.e.inForce.Load().Stale)
 	messageGone := t.hot.MessageGone(id)
 	c := decider.ClaimUnit{
 		Unit: id, At: t.now, RunOpen: run.Open(), Token: t.NewToken(), Lease: run.Plan.Policy.Lease,

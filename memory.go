@@ -18,7 +18,7 @@ import (
 // ids. All of it is a cache of the log. A transaction that is rolled back undoes its part; a commit that fails voids
 // the whole of it, and the next transaction reads it anew (L-3).
 type memory struct {
-	knobs projections.HotKnobs
+	knobs func() projections.HotKnobs
 	hot   *projections.Hot                      // nil: to be loaded
 	folds *simplelru.LRU[events.StreamID, fold] // as far as hot
 
@@ -44,7 +44,7 @@ type fold struct {
 
 const defaultFoldCache = 16_384
 
-func newMemory(k projections.HotKnobs, size int, entropy io.Reader) memory {
+func newMemory(k func() projections.HotKnobs, size int, entropy io.Reader) memory {
 	if size <= 0 {
 		size = defaultFoldCache
 	}
@@ -126,7 +126,7 @@ func (m *memory) catchUp(tx store.Tx, head events.Position) error {
 // load reads the hot view from the tables. The folds go, because nobody has kept them up with the log.
 func (m *memory) load(tx store.Tx) error {
 	m.folds.Purge()
-	hot, err := projections.LoadHot(tx, m.knobs)
+	hot, err := projections.LoadHot(tx, m.knobs())
 	m.hot = hot
 	return err
 }

@@ -75,7 +75,7 @@ func (t *Tx) keyed(topic string, m events.MessageSubmitted) (events.MessageID, b
 func (e *Engine) RejectMessage(ctx context.Context, id events.MessageID, c events.Category, text string) error {
 	return e.onDelivered(ctx, id, func(row projections.MessageRow) decider.Command {
 		return decider.RejectMessage{
-			Topic: row.Topic, Message: id, Taken: true, Category: c, Text: CleanText(text, e.knobs.ErrorMaxBytes),
+			Topic: row.Topic, Message: id, Taken: true, Category: c, Text: CleanText(text, e.inForce.Load().ErrorMaxBytes),
 		}
 	})
 }
@@ -85,7 +85,7 @@ func (e *Engine) RejectMessage(ctx context.Context, id events.MessageID, c event
 func (e *Engine) FailMessage(ctx context.Context, id events.MessageID, text string) error {
 	return e.onDelivered(ctx, id, func(row projections.MessageRow) decider.Command {
 		return decider.FailMessage{
-			Owner: id, Over: row.Status != decider.MessageOpen, Text: CleanText(text, e.knobs.ErrorMaxBytes),
+			Owner: id, Over: row.Status != decider.MessageOpen, Text: CleanText(text, e.inForce.Load().ErrorMaxBytes),
 		}
 	})
 }
@@ -248,7 +248,7 @@ func (t *Tx) armLost(id events.MessageID) (bool, error) {
 		return false, err
 	}
 	d := decider.Redrive{
-		Now: t.now, Stale: events.SpanOf(t.e.knobs.Stale), CloserGone: t.Gone(r.ClosedBy), CloserShared: t.hot.Shared(r.ClosedBy),
+		Now: t.now, Stale: events.SpanOf(t.e.inForce.Load().Stale), CloserGone: t.Gone(r.ClosedBy), CloserShared: t.hot.Shared(r.ClosedBy),
 	}
 	if !d.Materialize(events.KindMessage, r) {
 		return false, nil

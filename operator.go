@@ -17,7 +17,7 @@ func (e *Engine) asker(by Actor) (Actor, error) {
 	if err := checkText("by.name", by.Name, maxActorBytes); err != nil {
 		return by, err
 	}
-	by.Reason = CleanText(strings.TrimSpace(by.Reason), e.knobs.ErrorMaxBytes)
+	by.Reason = CleanText(strings.TrimSpace(by.Reason), e.inForce.Load().ErrorMaxBytes)
 	return by, nil
 }
 

@@ -249,7 +249,7 @@ func (e *Engine) keyed(v projections.View, req request, now events.Micros) (Plan
 	if req.spec.Key == "" {
 		return Planned{}, false, nil
 	}
-	since := now.Add(-events.SpanOf(e.knobs.IdempotencyTTL))
+	since := now.Add(-events.SpanOf(e.inForce.Load().IdempotencyTTL))
 	job, run, fingerprint, found, err := v.KeyedJob(req.sync.Name, req.spec.Key, since)
 	if err != nil || !found {
 		return Planned{}, false, err
@@ -419,7 +419,7 @@ func (t *Tx) planCommands(req request, p Planned, units []events.UnitPlanned) []
 		}},
 		decider.PlanRun{Run: p.Run, Plan: events.RunPlanned{
 			Job: p.Job, Sync: spec.Sync, TriggeredBy: req.trigger(), RetryOf: req.retryOf, Mode: spec.Mode, Selection: spec.selection(),
-			LeftOut: p.LeftOut, TotalUnits: len(units), Policy: req.sync.policy(t.e.knobs),
+			LeftOut: p.LeftOut, TotalUnits: len(units), Policy: req.sync.policy(t.e.Knobs()),
 		}})
 	for _, u := range units {
 		u.Run = p.Run
@@ -437,7 +437,7 @@ func (t *Tx) decompose(req request, l listing) ([]events.UnitPlanned, error) {
 	var fault error
 	in := decider.PlanInput{
 		Now: t.worldTime().Time(), Mode: req.spec.Mode, Since: req.spec.Since, Before: req.spec.Before, Provider: req.sync.Provider,
-		Sources: l.sources, Knobs: t.e.knobs.windows(), MaxUnits: t.e.knobs.MaxUnits,
+		Sources: l.sources, Knobs: t.e.inForce.Load().windows(), MaxUnits: t.e.inForce.Load().MaxUnits,
 		Watermark: func(source, dataset string) time.Time {
 			for _, w := range t.hot.Watermarks(source, []string{dataset}) {
 				return w.At.Time()

@@ -102,7 +102,7 @@ func (e *Engine) Target(sync, name string) Target {
 
 // CompletePost says that the effect is done; result is for people. A second word on it changes nothing.
 func (e *Engine) CompletePost(ctx context.Context, p Post, result string) error {
-	result = CleanText(result, e.knobs.ErrorMaxBytes)
+	result = CleanText(result, e.inForce.Load().ErrorMaxBytes)
 	return e.endPost(ctx, p, func(id string, sent bool) decider.Command {
 		return decider.CompletePost{Run: p.Run, Target: p.Target.Name, MessageID: id, Sent: sent, Result: result}
 	})
@@ -111,7 +111,7 @@ func (e *Engine) CompletePost(ctx context.Context, p Post, result string) error 
 // FailPost says that the effect failed. In at_most_once mode it is not tried again. In exactly_once mode the first failure
 // of each wakeup is recorded, and it is armed again until it is done, or has failed handler.max_deliveries times (REC-10).
 func (e *Engine) FailPost(ctx context.Context, p Post, c events.Category, text string) error {
-	text = CleanText(text, e.knobs.ErrorMaxBytes)
+	text = CleanText(text, e.inForce.Load().ErrorMaxBytes)
 	return e.endPost(ctx, p, func(id string, sent bool) decider.Command {
 		return decider.FailPost{Run: p.Run, Target: p.Target.Name, MessageID: id, Sent: sent, Category: c, Text: text}
 	})

@@ -174,7 +174,7 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 	}
 	results, err := t.Execute(decider.ReleaseWakeup{
 		Owner: k.Owner, Kind: k.Kind, Mode: o.Mode(), At: t.now, Cause: cause, NodeGone: gone,
-		Counted: true, MaybePublished: true, Backoff: t.e.knobs.Backoff(), MaxAttempts: t.e.knobs.MaxAttempts, Drop: o.Drop,
+		Counted: true, MaybePublished: true, Backoff: t.e.inForce.Load().Backoff(), MaxAttempts: t.e.inForce.Load().MaxAttempts, Drop: o.Drop,
 	})
 	return false, err == nil && len(results[0].Events) > 0, err
 }
@@ -182,7 +182,7 @@ func (t *Tx) endClaim(k projections.Key) (marked, changed bool, err error) {
 // givesUpAt is when the outcome of a marked wakeup is given up as unknown, if its relay does not die before. A clock that is
 // set forward must not make that look dead: a person would have to look for what is well (CLK-8).
 func (t *Tx) givesUpAt(r decider.Register) events.Micros {
-	return max(r.Claim.ExpiresAt, t.hot.Stepped().Add(events.SpanOf(t.e.knobs.ClaimTTL)))
+	return max(r.Claim.ExpiresAt, t.hot.Stepped().Add(events.SpanOf(t.e.inForce.Load().ClaimTTL)))
 }
 
 // Obligation is what stands behind a wakeup.

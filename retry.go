@@ -77,7 +77,7 @@ func (t *Tx) retryFailed(spec RetrySpec) (Planned, error) {
 	if known, found, err := t.admit(req); err != nil || found {
 		return known, err
 	}
-	if most := t.e.knobs.MaxUnits; len(units) > most {
+	if most := t.e.inForce.Load().MaxUnits; len(units) > most {
 		return Planned{}, &PlanTooLargeError{Units: len(units), Limit: most}
 	}
 	req.spec.narrow(old.Plan.Selection, units)

@@ -77,7 +77,7 @@ func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Ver
 		return v, fmt.Errorf("compare the folds: %w", err)
 	}
 	v.Differences = append(v.Differences, memory.differences...)
-	v.Differences = append(v.Differences, compareSlots(memory, checker, events.SpanOf(e.knobs.Stale))...)
+	v.Differences = append(v.Differences, compareSlots(memory, checker, events.SpanOf(e.inForce.Load().Stale))...)
 	return v, nil
 }
 
@@ -93,12 +93,12 @@ func (e *Engine) Rebuild(ctx context.Context) error {
 
 func (e *Engine) checkSettings() check.Settings {
 	return check.Settings{
-		CapBucket: e.knobs.CapBucket, CapBuckets: e.knobs.CapBuckets, CapEngine: e.knobs.CapEngine,
-		Stale: events.SpanOf(e.knobs.Stale), NeverStartedAfter: events.SpanOf(e.knobs.NeverStartedAfter),
-		MaxAttempts: e.knobs.MaxAttempts, BackoffBase: events.SpanOf(e.knobs.BackoffBase), BackoffCap: events.SpanOf(e.knobs.BackoffCap),
-		MaxDeferrals: e.knobs.RateLimitMaxDeferrals, MaxWait: events.SpanOf(e.knobs.RateLimitMaxWait),
-		PostRedriveAfter: events.SpanOf(e.knobs.PostSyncRedriveAfter),
-		IdempotencyTTL:   events.SpanOf(e.knobs.IdempotencyTTL), MaxUnits: e.knobs.MaxUnits, StepBound: e.knobs.clockBound(),
+		CapBucket: e.inForce.Load().CapBucket, CapBuckets: e.inForce.Load().CapBuckets, CapEngine: e.inForce.Load().CapEngine,
+		Stale: events.SpanOf(e.inForce.Load().Stale), NeverStartedAfter: events.SpanOf(e.inForce.Load().NeverStartedAfter),
+		MaxAttempts: e.inForce.Load().MaxAttempts, BackoffBase: events.SpanOf(e.inForce.Load().BackoffBase), BackoffCap: events.SpanOf(e.inForce.Load().BackoffCap),
+		MaxDeferrals: e.inForce.Load().RateLimitMaxDeferrals, MaxWait: events.SpanOf(e.inForce.Load().RateLimitMaxWait),
+		PostRedriveAfter: events.SpanOf(e.inForce.Load().PostSyncRedriveAfter),
+		IdempotencyTTL:   events.SpanOf(e.inForce.Load().IdempotencyTTL), MaxUnits: e.inForce.Load().MaxUnits, StepBound: e.inForce.Load().clockBound(),
 	}
 }
 
@@ -380,7 +380,7 @@ type inMemory struct {
 func (e *Engine) verifyHot(ctx context.Context) (m inMemory, err error) {
 	err = e.Transact(ctx, "", func(tx *Tx) error {
 		m = inMemory{position: tx.hot.Position(), now: tx.now, inUse: tx.hot.InUse(tx.now)}
-		loaded, err := projections.LoadHot(tx.tx, e.mem.knobs)
+		loaded, err := projections.LoadHot(tx.tx, e.mem.knobs())
 		if err != nil {
 			return err
 		}

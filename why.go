@@ -295,7 +295,7 @@ func (t *Tx) whyPost(why Why, h decider.Horizon, run decider.Run) (Why, error) {
 // horizon is what answers depend on now. fault is what could not be read while it was asked about units.
 func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 	breakers, err := t.View().OpenBreakers()
-	k := t.e.knobs
+	k := t.e.Knobs()
 	h = decider.Horizon{
 		Now: t.now, NoMessages: t.e.noMessages, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
 		PostRedriveAfter: events.SpanOf(k.PostSyncRedriveAfter), Interval: events.SpanOf(k.ReconcileInterval),

@@ -347,6 +347,8 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return pick(w, f.Name, "activity", "digest")
 	case "MessageID":
 		return pick(w, f.Name, "1", "2", "3")
+	case "Config":
+		return pick(w, f.Name, json.RawMessage(nil), json.RawMessage(`{"cap.run":4}`), json.RawMessage(`{"cap.engine":8,"cap.run":5}`))
 	case "Counts":
 		return pick(w, f.Name, counts(2, 2, 0, 0), counts(2, 1, 1, 0), counts(2, 1, 0, 0), events.Counts{})
 	}

@@ -1,12 +1,16 @@
 package decider
 
-import "github.com/towline-dev/towline/events"
+import (
+	"encoding/json"
+
+	"github.com/towline-dev/towline/events"
+)
 
 // Node is the fold of a node stream: one start of one process (N-1).
 //
 //	∅ ──NodeStarted──► up ──NodeRecovered──► up ──NodeStopped──► down
 //
-// ClockStepped changes only what is known of the clock.
+// ClockStepped changes only what is known of the clock, NodeConfigChanged only the values in force.
 type Node struct {
 	ID          events.NodeID
 	Started     events.NodeStarted
@@ -15,6 +19,8 @@ type Node struct {
 	RecoveredAt events.Micros
 	StoppedAt   events.Micros
 	Reason      string
+
+	Config json.RawMessage // in force: that of the start, with every reload over it (CFG-3)
 
 	Steps       int           // of its wall clock that are on record
 	ConfirmedAt events.Micros // engine time when an operator last confirmed the wall clock; 0: nobody has
@@ -28,7 +34,9 @@ func (n Node) evolve(env events.Envelope) Node {
 	switch e := env.Event.(type) {
 	case events.NodeStarted:
 		n.ID, _ = env.Stream.Node()
-		n.Started, n.StartedAt = e, env.At
+		n.Started, n.StartedAt, n.Config = e, env.At, e.Config
+	case events.NodeConfigChanged:
+		n = n.configChanged(e)
 	case events.NodeRecovered:
 		n.Recovered, n.RecoveredAt = e, env.At
 	case events.ClockStepped:

@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -128,6 +129,7 @@ func samples() []sample {
 		{up, RecoverNode{Node: nodeA}},
 		{up, NoteStep{Node: nodeA, Number: 1, Before: t0, After: t0.Add(hour), GraceUntil: t0.Add(hour + lease)}},
 		{up, confirm(hour)},
+		{up, ChangeConfig{Node: nodeA, Config: json.RawMessage(`{"cap.run":4}`), Actor: "SIGHUP"}},
 		{up, StopNode{Node: nodeA, Reason: "signal"}},
 		{up, OpenBreaker{Node: nodeA, Opened: opened("nats", 10*second)}},
 		{and(up, at(second, opened("nats", 10*second))), OpenBreaker{Node: nodeA, Opened: opened("nats", minute)}},
@@ -186,7 +188,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"plan_unit", "dispatch_unit", "fail_never_started", "claim_unit", "renew_lease", "complete_unit", "fail_unit",
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
 		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "fail_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "lose_effect", "start_node", "recover_node",
-		"note_step", "confirm_clock", "stop_node", "open_breaker", "close_breaker",
+		"note_step", "confirm_clock", "change_config", "stop_node", "open_breaker", "close_breaker",
 		"pause_engine", "resume_engine", "pause_source", "resume_source",
 	}, names)
 }

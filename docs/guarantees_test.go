@@ -291,13 +291,14 @@ type knob struct{ field, key, bounds, meaning string }
 
 // unchecked are the knobs that Knobs.check does not bound by a row of its own.
 var unchecked = map[string]knob{
-	"CapBuckets":             {key: "cap.bucket.PROVIDER/COST", bounds: "at least 1"},
-	"NeverStartedAfter":      {key: "dispatch.never_started_after", bounds: "negative: never"},
-	"HeavyWindow":            {key: "plan.heavy_window", bounds: "more than plan.watermark_overlap, if a dataset is heavy"},
-	"ExpiredLeaseMaxRetries": {key: "unit.expired_lease_max_retries", bounds: "negative: none"},
-	"RateLimitMaxDeferrals":  {key: "rate_limit.max_deferrals", bounds: "negative: none"},
-	"RateLimitMaxWait":       {key: "rate_limit.max_wait", bounds: "negative: not at all"},
-	"ShutdownGrace":          {key: "shutdown.grace", bounds: "negative: none"},
+	"CapBuckets":               {key: "cap.bucket.PROVIDER/COST", bounds: "at least 1"},
+	"NeverStartedAfter":        {key: "dispatch.never_started_after", bounds: "negative: never"},
+	"HeavyWindow":              {key: "plan.heavy_window", bounds: "more than plan.watermark_overlap, if a dataset is heavy"},
+	"ExpiredLeaseMaxRetries":   {key: "unit.expired_lease_max_retries", bounds: "negative: none"},
+	"RateLimitMaxDeferrals":    {key: "rate_limit.max_deferrals", bounds: "negative: none"},
+	"ExpiredLeaseRetryBackoff": {key: "unit.expired_lease_retry_backoff", bounds: "negative: at once"},
+	"RateLimitMaxWait":         {key: "rate_limit.max_wait", bounds: "negative: not at all"},
+	"ShutdownGrace":            {key: "shutdown.grace", bounds: "negative: none"},
 }
 
 // knobTable prints the fields of Knobs with their comments, the bounds that Knobs.check names, and the values in force.

@@ -66,6 +66,8 @@ func applyNode(tx Writer, env events.Envelope, n decider.Node) error {
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			blob(n.ID), int64(env.Position), text(e.Host), e.PID, text(e.Version), string(e.StoreMode), text(string(e.Config)),
 			syncs, int64(env.At))
+	case events.NodeConfigChanged:
+		return tx.Exec(`UPDATE nodes SET config = $2 WHERE incarnation = $1`, blob(n.ID), text(string(n.Config)))
 	case events.BreakerOpened, events.BreakerClosed:
 		return applyBreaker(tx, env, n)
 	case events.NodeRecovered:

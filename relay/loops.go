@@ -102,7 +102,6 @@ func (r *Runner) watch(ctx context.Context) error {
 
 // passes runs a pass at once, one per interval, and one when a lease or a claim ends. The lanes begin behind the first.
 func (r *Runner) passes(ctx context.Context) error {
-	interval := events.SpanOf(r.e.Knobs().ReconcileInterval)
 	nextPass := r.e.Now()
 	return r.loop(ctx, r.due, nextPass, func(now events.Micros) (events.Micros, error) {
 		if now < nextPass {
@@ -113,7 +112,7 @@ func (r *Runner) passes(ctx context.Context) error {
 		}
 		report, ok, err := r.guarded(ctx, r.pass)
 		if now >= nextPass {
-			nextPass = r.e.Now().Add(interval)
+			nextPass = r.e.Now().Add(events.SpanOf(r.e.Knobs().ReconcileInterval)) // a reload may have changed it
 		}
 		r.wakeLanes(now)
 		return events.Earliest(r.after(report, ok), nextPass), err
