@@ -153,6 +153,11 @@ var layers = map[string]layer{
 		},
 		third: []string{message, "golang.org/x/sync/errgroup"},
 	},
+	"config": {
+		why:   "the file and what node.Open needs of it: it names every provider and sink, and is named by programs only",
+		uses:  []string{".", "events", "node", "provider", "provider/git", "sink", "sink/jsonl", "sink/sqlite"},
+		third: []string{"go.yaml.in/yaml/v3"},
+	},
 	"internal/foreign": {
 		why: "how code of somebody else is called; it knows nobody of this module",
 	},
@@ -191,7 +196,8 @@ var layers = map[string]layer{
 		why: "the simulator for tests of one's own providers; users import it, so it brings no test library of others", kit: true,
 		uses: []string{".", "events", "provider", "sim", "sink", "store/sqlite"},
 	},
-	"cmd/demo": {why: "a program", any: true},
+	"cmd/demo":    {why: "a program", any: true},
+	"cmd/towline": {why: "the program: it parses, calls and prints", any: true},
 }
 
 // testOnly never reaches a production import.

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/towline-dev/towline/config"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/node"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/sqlite"
+)
+
+// finding is one thing that check has looked at.
+type finding struct {
+	What  string `json:"what"`
+	State string `json:"state"` // ok, warning or failed
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+const (
+	fine    = "ok"
+	warning = "warning"
+	failed  = "failed"
+)
+
+func (p *program) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "Look at configuration, sources, store, transports, clock and disk, and say what to fix",
+		Long: `Looks at everything that up needs, and says what to fix. It changes nothing. A
+store that a running engine holds is left to that engine. Exit code 1 if something
+has failed; a warning is none.`,
+		Example: "  towline check\n  towline check --config /etc/towline/towline.yaml -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			found := p.check(cmd.Context())
+			bad := 0
+			for _, f := range found {
+				if f.State == failed {
+					bad++
+				}
+			}
+			err := list(p.out, found, []string{"WHAT", "STATE", ""}, func(f finding) []string {
+				text := f.Text
+				if f.Fix != "" {
+					text += " → " + f.Fix
+				}
+				return []string{f.What, f.State, strings.ReplaceAll(text, "\n", "; ")}
+			})
+			if err == nil && bad > 0 {
+				err = &exitError{code: exitFailed}
+			}
+			return err
+		},
+	}
+}
+
+func (p *program) check(ctx context.Context) []finding {
+	c, err := config.Load(p.options(true))
+	if err != nil {
+		f := finding{What: "configuration", State: failed, Text: err.Error()}
+		if errors.Is(err, config.ErrNoFile) {
+			f.Fix = "towline init git DIR"
+		}
+		return []finding{f}
+	}
+	out := []finding{{What: "configuration", State: fine, Text: c.File}}
+	for _, note := range c.Notes() {
+		out = append(out, finding{What: "configuration", State: warning, Text: note})
+	}
+	out = append(out, checkSyncs(ctx, c)...)
+	stored := checkStore(ctx, c)
+	out = append(out, stored...)
+	out = append(out, finding{What: "transports", State: fine, Text: "local, in this process"})
+	out = append(out, checkListen(c)...)
+	return append(out, checkDisk(c))
+}
+
+// checkSyncs builds what up would build, and looks into each source.
+func checkSyncs(ctx context.Context, c *config.Config) []finding {
+	b, err := config.Build(ctx, c, config.BuildOptions{})
+	if err != nil {
+		return []finding{{What: "syncs", State: failed, Text: err.Error()}}
+	}
+	defer func() { _ = b.Close() }() // nothing was written
+	var out []finding
+	for _, note := range b.Notes {
+		out = append(out, finding{What: "syncs", State: warning, Text: note})
+	}
+	if len(b.Node.Syncs) == 0 {
+		out = append(out, finding{What: "syncs", State: warning, Text: "there are none, so there is nothing to run", Fix: "towline init git DIR"})
+	}
+	for _, s := range b.Node.Syncs {
+		out = append(out, checkSources(ctx, s))
+	}
+	return out
+}
+
+// checkSources lists the periods of a source where its provider can: that needs all that a plan needs.
+func checkSources(ctx context.Context, s node.Sync) finding {
+	f := finding{What: "sync " + s.Name, State: fine, Text: plural(len(s.Sources), "source", "sources") + ", provider " + s.ProviderName}
+	lists, ok := s.Provider.(provider.Lister)
+	if !ok {
+		return f
+	}
+	var wrong []string
+	for _, source := range s.Sources {
+		for _, d := range s.Datasets {
+			if d.Window == "" {
+				continue
+			}
+			if _, err := lists.Periods(ctx, source, d.Name, d.Window, s.Config); err != nil {
+				wrong = append(wrong, err.Error())
+			}
+			break // one dataset shows whether the source can be read
+		}
+	}
+	if len(wrong) > 0 {
+		f.State, f.Text = failed, strings.Join(wrong, "\n")
+	}
+	return f
+}
+
+// checkStore looks at the store, if nobody holds it. It makes none: up does.
+func checkStore(ctx context.Context, c *config.Config) []finding {
+	at := finding{What: "store", State: fine, Text: c.Store.Path}
+	if _, err := os.Stat(c.Store.Path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Dir(c.Store.Path)); err != nil {
+			at.State, at.Text, at.Fix = failed, err.Error(), "mkdir -p "+filepath.Dir(c.Store.Path)
+			return []finding{at}
+		}
+		at.Text += ", which up will make"
+		return []finding{at, checkClock(0)}
+	}
+	s, err := sqlite.Open(ctx, c.Store.Path, sqlite.Options{Shared: c.Store.Mode == "shared", AllowNetworkFS: c.Store.AllowNetworkFS})
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		at.Text += ", held by a running engine"
+		return []finding{at}
+	case err != nil:
+		at.State, at.Text = failed, err.Error()
+		return []finding{at}
+	}
+	defer func() { _ = s.Close() }() // nothing was written
+	var head events.Position
+	var newest events.Micros
+	err = s.Read(ctx, func(r store.Reader) (err error) {
+		head, newest, err = projections.NewView(r).Head()
+		return err
+	})
+	if err != nil {
+		at.State, at.Text = failed, err.Error()
+		return []finding{at}
+	}
+	at.Text += fmt.Sprintf(", seq %d", head)
+	return []finding{at, checkClock(newest)}
+}
+
+// checkClock: a clock behind the newest event holds back schedules (CLK-7).
+func checkClock(newest events.Micros) finding {
+	f := finding{What: "clock", State: fine, Text: time.Now().Format(time.RFC3339)}
+	if behind := time.Until(newest.Time()); newest > 0 && behind > time.Minute {
+		f.State, f.Text = failed, fmt.Sprintf("it is %s behind the newest event of the store", behind.Round(time.Second))
+		f.Fix = "set the clock, as with timedatectl set-ntp true"
+	}
+	return f
+}
+
+// checkListen: anything but the loopback needs a token, and a taken address would end the start.
+func checkListen(c *config.Config) []finding {
+	var out []finding
+	for _, at := range c.API.Listen {
+		if at == "unix" || strings.HasPrefix(at, "unix:") {
+			continue
+		}
+		host, port, err := net.SplitHostPort(at)
+		if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 {
+			out = append(out, finding{What: "api", State: failed, Text: fmt.Sprintf("api.listen: %q is no address", at), Fix: "write unix, unix:/path or host:port"})
+			continue
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			out = append(out, finding{What: "api", State: warning, Text: at + " is reached from outside: every request needs a token"})
+		}
+	}
+	return out
+}
+
+// checkDisk compares the room with what the store may grow to.
+func checkDisk(c *config.Config) finding {
+	free, err := freeBytes(filepath.Dir(c.Store.Path))
+	f := finding{What: "disk", State: fine, Text: config.Size(free).Rounded() + " free"}
+	switch {
+	case err != nil:
+		f.State, f.Text = warning, "cannot tell: "+err.Error()
+	case c.Store.MaxBytes > 0 && free < int64(c.Store.MaxBytes):
+		f.State = warning
+		f.Text += fmt.Sprintf(", and store.max_bytes is %s", c.Store.MaxBytes)
+		f.Fix = "make room, or lower store.max_bytes"
+	}
+	return f
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/config"
+)
+
+// reloads takes each SIGHUP as a wish to read the configuration again.
+func (e *engine) reloads(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.hangups:
+			if err := e.reload(ctx); err != nil {
+				e.screen.line("reload refused, nothing has changed: " + err.Error())
+			}
+		}
+	}
+}
+
+// reload takes the configuration over as a whole or not at all (CFG-3). What cannot change while the engine runs refuses it.
+func (e *engine) reload(ctx context.Context) error {
+	later, err := config.Load(e.p.options(true))
+	if err != nil {
+		return err
+	}
+	changes := e.c.Changes(later)
+	if len(changes) == 0 {
+		e.screen.line("reload: nothing differs")
+		return nil
+	}
+	var fixed []string
+	for _, c := range changes {
+		if !c.Live {
+			fixed = append(fixed, c.Key)
+		}
+	}
+	if len(fixed) > 0 {
+		return fmt.Errorf("%s cannot change while the engine runs: take it back, or restart", strings.Join(fixed, ", "))
+	}
+	if err := e.node.Engine().Reload(ctx, later.Knobs, towline.Actor{Name: "SIGHUP"}); err != nil {
+		return err
+	}
+	e.c = later
+	e.setLevel(later)
+	e.served.Reloaded(later)
+	for _, c := range changes {
+		e.screen.line(fmt.Sprintf("reload: %s %s → %s", c.Key, orNone(c.Before), orNone(c.After)))
+	}
+	return nil
+}
+
+// hangups are the wishes. They are taken from before the engine is ready, for SIGHUP ends a process that does not ask for it.
+func hangups() chan os.Signal {
+	c := make(chan os.Signal, 1) // more at once are one
+	onReload(c)
+	return c
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}
