@@ -58,6 +58,10 @@ var layers = map[string]layer{
 		why:  "the checker folds by itself; a fault that it shared with the rules would be invisible (I-26)",
 		uses: []string{"events"},
 	},
+	"schedule": {
+		why:   "when a schedule is due is pure, and knows nobody of this module; only the parser of the library is used",
+		files: map[string][]string{"parse.go": {"github.com/netresearch/go-cron"}},
+	},
 	"store": {
 		why:  "the port to the log knows neither SQL nor rules",
 		uses: []string{"events"},
