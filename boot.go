@@ -37,11 +37,18 @@ func (e *Engine) boot(ctx context.Context, c Config) error {
 	if err := e.wakeBroughtBack(ctx); err != nil {
 		return fmt.Errorf("wake what is configured again: %w", err)
 	}
-	return e.Transact(ctx, "", func(tx *Tx) error {
+	err = e.Transact(ctx, "", func(tx *Tx) error {
 		recovered.Dispatches = tx.hot.GoneDispatches()
 		_, err := tx.Execute(decider.RecoverNode{Node: e.node, Recovered: recovered})
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	if err := e.defineSchedules(ctx); err != nil {
+		return fmt.Errorf("define the schedules: %w", err)
+	}
+	return nil
 }
 
 // start appends NodeStarted, and counts the incarnations that it ends.

@@ -15,7 +15,8 @@
 //   - to run what failed again: [Engine.RetryFailed]
 //   - to end it: [Engine.CancelRun], [Engine.CancelUnit]; to give a lost worker's unit back: [Engine.ReleaseUnit]
 //   - to hold everything, or a source: [Engine.PauseEngine], [Engine.ResumeEngine], [Engine.PauseSource],
-//     [Engine.ResumeSource]
+//     [Engine.ResumeSource]; a schedule: [Engine.PauseSchedule], [Engine.ResumeSchedule]; to run one now:
+//     [Engine.RunSchedule]; to see when it is due: [Engine.Schedules]
 //   - what waits for a person: [Engine.Redrive] and [Engine.Resolve]; to hold a wakeup that a broker does not take:
 //     [Engine.Park]
 //   - to send a message of your own: [Engine.Submit], or store/sqlite.Outbox in your transaction; to take an old outbox

@@ -18,15 +18,20 @@ import (
 
 // Config is what an engine needs beside its store.
 type Config struct {
-	Syncs   []Sync       // what Plan decomposes by
-	Knobs   Knobs        // zero: the defaults
-	Lister  Lister       // nil: no provider lists periods
-	Clock   *Clock       // of the engine and of its store; nil: a new one of the wall clock
-	Entropy io.Reader    // feeds ids and tokens; nil: crypto/rand
-	Version string       // recorded with NodeStarted
-	Host    string       // the same; empty: not recorded
-	PID     int          // the same
-	Logger  *slog.Logger // nil: slog.Default()
+	Syncs []Sync // what Plan decomposes by
+	// Schedules are all that there are: a stored one that is not among them is removed at the start (S-7).
+	Schedules []Schedule
+	// NoSchedules says that this process has nothing to do with schedules: those that are stored stay as they are, and it
+	// ticks none.
+	NoSchedules bool
+	Knobs       Knobs        // zero: the defaults
+	Lister      Lister       // nil: no provider lists periods
+	Clock       *Clock       // of the engine and of its store; nil: a new one of the wall clock
+	Entropy     io.Reader    // feeds ids and tokens; nil: crypto/rand
+	Version     string       // recorded with NodeStarted
+	Host        string       // the same; empty: not recorded
+	PID         int          // the same
+	Logger      *slog.Logger // nil: slog.Default()
 	// NoMessages says that this process neither publishes application messages nor consumes them, so that Why names what
 	// they wait for (WHY-6).
 	NoMessages bool
@@ -60,6 +65,7 @@ type Engine struct {
 	clock   *Clock
 	inForce atomic.Pointer[Knobs] // replaced by Reload
 	syncs   catalogue
+	timers  timetable
 	lister  Lister
 	logger  *slog.Logger
 	node    events.NodeID
@@ -88,8 +94,13 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
+	timers, err := newTimetable(c, syncs)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
 	e := &Engine{
-		store: s, clock: c.Clock, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
+		timers: timers,
+		store:  s, clock: c.Clock, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
 		limit: c.ReactionLimit, noMessages: c.NoMessages, signals: newSignals(),
 	}
 	if e.clock == nil {

@@ -63,6 +63,13 @@ func (t *Tx) ClockHeld() bool {
 	return wall < t.e.doubt.until && decider.IsBehind(wall, t.now, t.e.inForce.Load().clockBound(), t.hot.ClockBehind())
 }
 
+// clockHeld is ClockHeld outside of a transaction.
+func (e *Engine) clockHeld(v projections.View) (bool, error) {
+	confirmed, err := v.ClockBehind()
+	r := e.clock.look()
+	return r.wall < e.doubt.until && decider.IsBehind(r.wall, r.at, e.knobs.clockBound(), confirmed), err
+}
+
 // ConfirmClock is an operator's word that the wall clock is right although it lies before the newest event, for example
 // because a clock that ran ahead has been corrected (CLK-7). From then on schedules mint, Health says nothing of it, and a
 // restart remembers it: by so much the wall clock may lie behind. Engine time stays what it is.

@@ -93,7 +93,7 @@ var layers = map[string]layer{
 	},
 	".": {
 		why:  "the engine: load, decide, append, project, react. It reaches no port but the store",
-		uses: []string{"events", "decider", "check", "store", "projections", "internal/redact", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
+		uses: []string{"events", "decider", "check", "schedule", "store", "projections", "internal/redact", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
 	},
 	"sink": {
 		why:  "a port: interfaces, and the fence for tables of one's own, which knows database/sql and no driver",

@@ -84,11 +84,15 @@ type request struct {
 	fingerprint string
 	leftOut     []events.LeftOut // paused sources, of a request that names none
 	retryOf     events.RunID     // zero: it is no retry
+	occurrence  string           // of a schedule (events.OccurrenceName); empty: somebody has asked
 }
 
 func (r request) trigger() events.Trigger {
-	if !r.retryOf.IsZero() {
+	switch {
+	case !r.retryOf.IsZero():
 		return events.TriggerRetry
+	case r.occurrence != "":
+		return events.TriggerSchedule
 	}
 	return r.spec.trigger()
 }
@@ -364,15 +368,21 @@ func (t *Tx) plan(req request, l listing) (Planned, error) {
 	if known, found, err := t.admit(req); err != nil || found {
 		return known, err
 	}
+	units, leftOut, err := t.unitsOf(req, l)
+	if err != nil {
+		return Planned{}, err
+	}
+	return t.accept(req, units, leftOut)
+}
+
+// unitsOf are those of a request that was admitted, and the sources that they leave out.
+func (t *Tx) unitsOf(req request, l listing) ([]events.UnitPlanned, []events.LeftOut, error) {
 	l, err := t.leavePaused(req, l)
 	if err != nil {
-		return Planned{}, err
+		return nil, nil, err
 	}
 	units, err := t.decompose(req, l)
-	if err != nil {
-		return Planned{}, err
-	}
-	return t.accept(req, units, l.leftOut)
+	return units, l.leftOut, err
 }
 
 // admit answers a request whose key is known, and refuses one whose sync has a run open and allows no second.
@@ -392,6 +402,11 @@ func (t *Tx) accept(req request, units []events.UnitPlanned, leftOut []events.Le
 	p := Planned{
 		Job: events.JobID(t.e.mem.newULID(t.now)), Run: events.RunID(t.e.mem.newULID(t.now)), Units: len(units), LeftOut: leftOut,
 	}
+	return t.acceptAs(p, req, units)
+}
+
+// acceptAs is accept under ids that are known already.
+func (t *Tx) acceptAs(p Planned, req request, units []events.UnitPlanned) (Planned, error) {
 	t.knowNew(p.Run)
 	if _, err := t.Execute(t.planCommands(req, p, units)...); err != nil {
 		return Planned{}, err
@@ -418,7 +433,7 @@ func (t *Tx) planCommands(req request, p Planned, units []events.UnitPlanned) []
 			RequestFingerprint: req.fingerprint,
 		}},
 		decider.PlanRun{Run: p.Run, Plan: events.RunPlanned{
-			Job: p.Job, Sync: spec.Sync, TriggeredBy: req.trigger(), RetryOf: req.retryOf, Mode: spec.Mode, Selection: spec.selection(),
+			Job: p.Job, Sync: spec.Sync, TriggeredBy: req.trigger(), Occurrence: req.occurrence, RetryOf: req.retryOf, Mode: spec.Mode, Selection: spec.selection(),
 			LeftOut: p.LeftOut, TotalUnits: len(units), Policy: req.sync.policy(t.e.Knobs()),
 		}})
 	for _, u := range units {

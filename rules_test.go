@@ -28,12 +28,12 @@ const (
 
 // areas are what a later release adds. A rule may be owed by one of them and by nothing else.
 var areas = []string{
-	"archive", "network surfaces", "restore", "schedules", "size budget", "transports",
+	"archive", "network surfaces", "restore", "size budget", "transports",
 }
 
 // released are the sections of the specification that this release keeps. A rule of them is owed only by one of the
 // areas above, never because its test is missing.
-var released = []int{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19, 20, 21, 22, 23}
+var released = []int{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}
 
 // answered is the section whose rows name a defect and the rules that answer it. Its rules are cited or owed
 // themselves; the row must name one.

@@ -16,6 +16,7 @@ type effects struct {
 	later   events.Micros // earliest time ahead at which something comes due; 0: none
 	ended   []events.RunID
 	revoked bool
+	looks   bool // at schedules
 }
 
 func (x *effects) note(after decider.State, now events.Micros) {
@@ -35,7 +36,10 @@ func (x *effects) note(after decider.State, now events.Micros) {
 	case decider.Run:
 		if s.Exists() && !s.Open() {
 			x.ended = append(x.ended, s.ID)
+			x.looks = x.looks || s.Plan.Occurrence != "" // another may wait for it (S-6)
 		}
+	case decider.Schedule:
+		x.looks = true
 	}
 }
 
@@ -58,6 +62,7 @@ type signals struct {
 	nudge   chan struct{} // of length 1, so nudges coalesce
 	alarm   chan events.Micros
 	revoked chan struct{} // of length 1
+	looks   chan struct{} // of length 1
 
 	stopped func()        // the last word: nobody waits any longer
 	ended   chan struct{} // closed by it
@@ -70,6 +75,7 @@ func newSignals() signals {
 	ended := make(chan struct{})
 	return signals{
 		nudge: make(chan struct{}, 1), alarm: make(chan events.Micros, 1), revoked: make(chan struct{}, 1),
+		looks:   make(chan struct{}, 1),
 		waiters: map[events.RunID][]chan struct{}{},
 		stopped: sync.OnceFunc(func() { close(ended) }), ended: ended,
 	}
@@ -82,6 +88,12 @@ func (s *signals) after(x effects) {
 	if x.revoked {
 		select {
 		case s.revoked <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+	if x.looks {
+		select {
+		case s.looks <- struct{}{}:
 		default: // one is waiting already
 		}
 	}
@@ -156,6 +168,10 @@ func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
 // Revoked delivers after commits in which an operator has taken a lease from its worker: a cancel, or a release. It is for
 // the one heartbeat of the process, so that a worker of this process need not wait for its next renewal to learn it.
 func (e *Engine) Revoked() <-chan struct{} { return e.signals.revoked }
+
+// Scheduled delivers after commits that may let a schedule go on: a run of one has ended, or one was defined, resumed or
+// removed. It is for the one loop of the process that ticks.
+func (e *Engine) Scheduled() <-chan struct{} { return e.signals.looks }
 
 // Wait returns the run when it has ended. It only waits: a run goes on while a node runs (Node.Run, Node.RunWhile), this one
 // or, of a shared store, another. Where nobody runs one it waits until ctx ends, so give ctx a deadline, or run the node

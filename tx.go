@@ -26,6 +26,7 @@ type Tx struct {
 	pace     pace                 // of the clocks before it
 	step     *events.ClockStepped // that it has recorded
 	freed    []events.RunID       // one entry per slot that was given back (B-6)
+	failing  []string             // schedules of which a run has failed (S-9)
 	effects  effects
 }
 
@@ -101,6 +102,9 @@ func (t *Tx) run(fn func(*Tx) error) (ready bool, err error) {
 			return err
 		}
 		if err := fn(t); err != nil {
+			return err
+		}
+		if err := t.pauseFailing(); err != nil {
 			return err
 		}
 		return t.refill()
@@ -218,6 +222,9 @@ func (t *Tx) apply(env events.Envelope, f fold) (fold, error) {
 	t.hot.Apply(env, before, after)
 	if run, ok := decider.Freed(before, after); ok {
 		t.freed = append(t.freed, run)
+	}
+	if name, ok := failedRun(before, after); ok {
+		t.failing = append(t.failing, name)
 	}
 	t.effects.note(after, t.now)
 	t.effects.revoke(before, env.Event)

@@ -260,6 +260,18 @@ func compareFolds(ctx context.Context, scratch store.Store, c *check.Checker, pa
 			return out, err
 		}
 	}
+	for schedules := range slices.Chunk(c.Schedules(), page) {
+		err := view(func(v projections.View) error { return compareSchedules(v, schedules, differ) })
+		if err != nil {
+			return out, err
+		}
+	}
+	for occurrences := range slices.Chunk(c.Occurrences(), page) {
+		err := view(func(v projections.View) error { return compareOccurrences(v, occurrences, differ) })
+		if err != nil {
+			return out, err
+		}
+	}
 	for jobs := range slices.Chunk(c.Jobs(), max(page/2, 1)) { // each is read with its run
 		err := view(func(v projections.View) error { return compareJobs(v, jobs, differ) })
 		if err != nil {
@@ -333,6 +345,36 @@ func compareMessages(v projections.View, want []check.Message, differ func(strin
 		differ(name+" exists", ok, true)
 		differ(name+" topic", row.Topic, w.Topic)
 		differ(name+" status", string(row.Status), string(w.Status))
+	}
+	return nil
+}
+
+func compareSchedules(v projections.View, want []check.Schedule, differ func(string, any, any)) error {
+	for _, w := range want {
+		row, ok, err := v.Schedule(w.Name)
+		if err != nil {
+			return err
+		}
+		name := "schedule " + w.Name
+		differ(name+" exists", ok, true)
+		differ(name+" is paused and removed", [2]bool{row.Paused, row.Removed}, [2]bool{w.Paused, w.Removed})
+		differ(name+" last run", row.LastRun, w.LastRun)
+		differ(name+" failures", row.Failures, w.Failures)
+	}
+	return nil
+}
+
+func compareOccurrences(v projections.View, want []check.Occurrence, differ func(string, any, any)) error {
+	for _, w := range want {
+		row, ok, err := v.Occurrence(w.Schedule, w.Civil)
+		if err != nil {
+			return err
+		}
+		name := "occurrence " + events.OccurrenceName(w.Schedule, w.Civil)
+		differ(name+" exists", ok, true)
+		differ(name+" state", string(row.Status), w.Status)
+		differ(name+" instant", events.MicrosOf(row.Instant), w.Instant)
+		differ(name+" run", row.Run, w.Run)
 	}
 	return nil
 }

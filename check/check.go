@@ -84,6 +84,9 @@ type Checker struct {
 	schedules    map[string]*schedule
 	occurrences  map[events.StreamID]*occurrence
 
+	scheduleOrder   []*schedule
+	occurrenceOrder []*occurrence
+
 	ledger   *ledger // nil unless Options.Broker
 	finished bool
 }

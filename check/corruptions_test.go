@@ -21,7 +21,7 @@ type corruption struct {
 // corruptions are those that the log alone shows. The first words of a name are the rule behind the invariant.
 var corruptions = slices.Concat(
 	planCorruptions, runCorruptions, operatorCorruptions, dispatchCorruptions, leaseCorruptions, settleCorruptions,
-	wakeupCorruptions, nodeCorruptions, effectCorruptions, holdCorruptions, breakerCorruptions, messageCorruptions,
+	wakeupCorruptions, nodeCorruptions, effectCorruptions, holdCorruptions, breakerCorruptions, messageCorruptions, scheduleCorruptions,
 )
 
 // inject plays the scenario, plants the fault, and returns the log and the position at which it shows.

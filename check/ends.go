@@ -31,6 +31,7 @@ func (c *Checker) end(e events.Envelope, r *run, s events.RunStatus, reason stri
 	r.Status, r.Reason, r.CompletedAt, r.PostSyncOwed = s, reason, e.At, r.owesPost()
 	r.endedTx, r.endedAt = c.tx.position, e.Position
 	c.tx.ends = append(c.tx.ends, r)
+	c.scheduledEnd(e, r)
 }
 
 // aggregate is R-6.

@@ -130,6 +130,7 @@ func TestPurgedPositionsAreNotMissing(t *testing.T) {
 	s := newScript(t)
 	s.start(1)
 	s.quickToEnd(1)
+	s.add(events.ScheduleStream("nightly"), events.ScheduleDefined{})
 	s.tx(func() {
 		s.planFor(2, policy(), "", "nightly/1", s.work("a", "other"))
 		s.add(events.OccurrenceStream("nightly", "1"), events.OccurrenceTriggered{Job: jobID(2), Run: runID(2)})

@@ -29,7 +29,8 @@ func (c *Checker) runPlanned(e events.Envelope, id events.RunID, ev events.RunPl
 		j.planned, r.job = r, j
 	}
 	c.checkRetryOf(e, ev)
-	if ev.Occurrence != "" {
+	c.scheduledPlan(e, ev)
+	if r.occurrence = ev.Occurrence; r.occurrence != "" {
 		c.tx.occasioned = append(c.tx.occasioned, r)
 	}
 }

@@ -60,6 +60,7 @@ type run struct {
 
 	plannedTx, endedTx, postTx    events.Position // transactions; postTx: of the first arm of post_sync
 	plannedAt, startedAt, endedAt events.Position // of their events
+	occurrence                    string          // for which it was planned; empty: none
 	named                         bool            // the request names its sources, or is a retry of units that were planned once
 	shrunk                        bool
 }

@@ -28,6 +28,7 @@ var scenarios = []struct {
 	{"unconfigured", unconfigured},
 	{"cooldown", cooldown},
 	{"outage", outage},
+	{"scheduled", scheduled},
 }
 
 // fullRun: three units of two sources, the second of which waits for the first; post_sync; a late result at the end.

@@ -38,6 +38,8 @@ type transaction struct {
 	dropped    []*register // of kind dispatch, for nothing owed
 	triggered  []triggered
 	occasioned []*run // planned for an occurrence
+	emptied    []emptied
+	failing    []failing
 }
 
 // beyond is a claim for which no attempt is left. It is lawful as that of a drop, behind which nothing is published (O-15).
@@ -99,7 +101,7 @@ func (t *transaction) reset() {
 		jobs: t.jobs[:0], plans: t.plans[:0], dispatched: t.dispatched[:0], started: t.started[:0],
 		retried: t.retried[:0], expired: t.expired[:0], fallen: t.fallen[:0], drained: t.drained[:0], ends: t.ends[:0],
 		cancelled: t.cancelled[:0], announced: t.announced[:0], claimed: t.claimed[:0], released: t.released[:0], dropped: t.dropped[:0],
-		triggered: t.triggered[:0], occasioned: t.occasioned[:0],
+		triggered: t.triggered[:0], occasioned: t.occasioned[:0], emptied: t.emptied[:0], failing: t.failing[:0],
 	}
 }
 

@@ -54,6 +54,24 @@ func (c *Checker) Jobs() []Job {
 	return out
 }
 
+// Schedules are all schedules, in the order in which they were first heard of.
+func (c *Checker) Schedules() []Schedule {
+	out := make([]Schedule, len(c.scheduleOrder))
+	for i, s := range c.scheduleOrder {
+		out[i] = s.Schedule
+	}
+	return out
+}
+
+// Occurrences are all due times about which something was decided, in the order in which that began.
+func (c *Checker) Occurrences() []Occurrence {
+	out := make([]Occurrence, len(c.occurrenceOrder))
+	for i, o := range c.occurrenceOrder {
+		out[i] = o.Occurrence
+	}
+	return out
+}
+
 // Messages are all application messages, in the order in which they were submitted.
 func (c *Checker) Messages() []Message {
 	out := make([]Message, len(c.messageOrder))

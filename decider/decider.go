@@ -78,6 +78,10 @@ func Zero(id events.StreamID) State {
 		return Control{}
 	case events.FamilyApp:
 		return Topic{}
+	case events.FamilySchedule:
+		return Schedule{}
+	case events.FamilyOccurrence:
+		return Occurrence{}
 	}
 	if _, _, ok := id.Register(); ok {
 		return Register{}
@@ -102,6 +106,10 @@ func Evolve(s State, e events.Envelope) State {
 		return s.evolve(e)
 	case Topic:
 		return s.evolve(e)
+	case Schedule:
+		return s.evolve(e)
+	case Occurrence:
+		return s.evolve(e)
 	}
 	return s
 }
@@ -118,11 +126,13 @@ func Fold(id events.StreamID, history []events.Envelope) State {
 // Untracked is the state of a stream that no rule of this release reads.
 type Untracked struct{}
 
-func (Untracked) state() {}
-func (Run) state()       {}
-func (Unit) state()      {}
-func (Register) state()  {}
-func (Job) state()       {}
-func (Node) state()      {}
-func (Control) state()   {}
-func (Topic) state()     {}
+func (Untracked) state()  {}
+func (Run) state()        {}
+func (Unit) state()       {}
+func (Register) state()   {}
+func (Job) state()        {}
+func (Node) state()       {}
+func (Control) state()    {}
+func (Topic) state()      {}
+func (Schedule) state()   {}
+func (Occurrence) state() {}

@@ -82,6 +82,8 @@ func topics() map[string][]string {
 			topic = "message"
 		} else if _, isUnit := reflect.Zero(typ).Interface().(Command).Stream().Unit(); isUnit {
 			topic = "unit"
+		} else if f := reflect.Zero(typ).Interface().(Command).Stream().Family(); f == events.FamilySchedule || f == events.FamilyOccurrence {
+			topic = "schedule"
 		}
 		names[topic] = append(names[topic], typ.Name())
 	}
@@ -105,6 +107,7 @@ func TestTheLawsHoldForRandomHistories(t *testing.T) {
 		{"register", events.KindPostSync, events.AtMostOnce}, {"register", events.KindPostSync, events.ExactlyOnce},
 		{"run, job, node and control", events.KindUnit, events.AtMostOnce}, {"run, job, node and control", events.KindUnit, events.ExactlyOnce},
 		{"register", events.KindMessage, events.AtMostOnce}, {"message", events.KindMessage, events.AtMostOnce},
+		{"schedule", events.KindUnit, events.AtMostOnce},
 	} {
 		t.Run(tt.topic+" "+string(tt.kind)+" "+string(tt.mode), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -183,6 +186,9 @@ var registerSteps = map[RegisterStatus][]RegisterStatus{
 // requireAllowed: I-2 to I-4, I-6, I-11, I-13. A step is in the tables of section 6, and terminal is final.
 func (w *world) requireAllowed(before State, e events.Event, after State) {
 	switch b := before.(type) {
+	case Occurrence: // J-2
+		require.False(w.t, b.Ended(), "%s by %s", b.Status, e.EventType())
+		require.NotEqual(w.t, b.Status, after.(Occurrence).Status)
 	case Unit:
 		a := after.(Unit)
 		if _, late := e.(events.UnitLateResult); late {
@@ -425,6 +431,14 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return reflect.ValueOf(thePlan)
 	case reflect.TypeFor[events.JobOpened](), reflect.TypeFor[events.NodeStarted](), reflect.TypeFor[events.NodeRecovered]():
 		return reflect.Zero(f.Type)
+	case reflect.TypeFor[events.ScheduleDefined]():
+		other := nightly()
+		other.Cron = "0 4 * * *"
+		return pick(w, f.Name, nightly(), nightly(), other)
+	case reflect.TypeFor[events.OccurrencesMissed]():
+		return pick(w, f.Name, events.OccurrencesMissed{}, missed(2), missed(3))
+	case reflect.TypeFor[events.SkipReason]():
+		return pick(w, f.Name, events.SkippedOverlap, events.SkippedQueueFull, events.SkippedPaused)
 	case reflect.TypeFor[bool]():
 		return pick(w, f.Name, false, false, true)
 	case reflect.TypeFor[string]():

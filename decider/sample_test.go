@@ -139,6 +139,16 @@ func samples() []sample {
 		{paused, ResumeEngine{Actor: "ada"}},
 		{nil, PauseSource{Source: "team", Actor: "ada"}},
 		{sourcePaused, ResumeSource{Source: "team", Actor: "ada"}},
+
+		{nil, DefineSchedule{Schedule: "nightly", Defined: nightly()}},
+		{defined(), PauseSchedule{Schedule: "nightly", Actor: "ada", Reason: "holidays"}},
+		{defined(at(minute, events.SchedulePaused{Actor: "ada"})), ResumeSchedule{Schedule: "nightly", Actor: "ada", Missed: missed(2)}},
+		{defined(), RemoveSchedule{Schedule: "nightly", Actor: "configuration"}},
+		{defined(), MissOccurrences{Schedule: "nightly", Missed: missed(2)}},
+		{nil, QueueOccurrence{Schedule: "nightly", Civil: "a", Instant: t0}},
+		{queuedOccurrence(), TriggerOccurrence{Schedule: "nightly", Civil: "a", Instant: t0, Job: theJob, Run: theRun}},
+		{queuedOccurrence(), SkipOccurrence{Schedule: "nightly", Civil: "a", Instant: t0, Reason: events.SkippedPaused}},
+		{nil, RejectOccurrence{Schedule: "nightly", Civil: "a", Instant: t0, Category: "plan_too_large"}},
 	}
 }
 
@@ -190,6 +200,8 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "fail_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "lose_effect", "start_node", "recover_node",
 		"note_step", "confirm_clock", "change_config", "stop_node", "open_breaker", "close_breaker",
 		"pause_engine", "resume_engine", "pause_source", "resume_source",
+		"define_schedule", "pause_schedule", "resume_schedule", "remove_schedule", "miss_occurrences",
+		"queue_occurrence", "trigger_occurrence", "skip_occurrence", "reject_occurrence",
 	}, names)
 }
 

@@ -52,6 +52,7 @@ type column struct{ view, name, kind string }
 // rendered are the columns of the views that are made of more than one column of a table, or of one of another name.
 var rendered = map[string]string{
 	"log.time": "time", "log.stream": "text", "log.type": "text", "log.node": "id", "log.data": "text",
+	"schedules_view.status": "text", "schedules_view.max": "number", "schedules_view.auto_pause_after": "number",
 	"controls_view.what": "text", "controls_view.status": "text", "controls_view.source": "text",
 	"jobs_view.status": "text", "runs_view.posts": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
 	"clock_view.behind_ms": "number",

@@ -110,8 +110,9 @@ func troubled(t *testing.T, look func(store string)) {
 		},
 		Syncs: []node.Sync{
 			good, like("bad", "ridge", fails(provider.Network)), retried, outcomes, like("late", "pier", writes),
-			like("stuck", "mole", writes), failing, slow,
+			like("stuck", "mole", writes), failing, slow, like("nightly", "dune", writes),
 		},
+		Schedules: []towline.Schedule{{Sync: "nightly", Cron: "* * * * * *"}}, // this night is short
 		Messages: map[string]node.Consumer{"booking.made": {
 			Validate: func(*message.Message) error { return errMood },
 			Handle:   func(context.Context, *sql.Tx, *message.Message) error { return nil },
@@ -123,6 +124,8 @@ func troubled(t *testing.T, look func(store string)) {
 		syncOf[plan(t, n, towline.RunSpec{Sync: name}).Run] = name
 	}
 	while(t, n, func() {
+		until(t, store, `SELECT 1 FROM occurrences_view`)
+		require.NoError(t, n.Engine().PauseSchedule(t.Context(), "nightly", towline.Actor{Name: "ada", Reason: "once is enough"}))
 		for id, name := range syncOf {
 			if name == "good" || name == "bad" || name == "outcomes" {
 				_, err := n.Engine().Wait(t.Context(), id)

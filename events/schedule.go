@@ -18,12 +18,16 @@ const (
 type (
 	// ScheduleDefined is a new or changed definition (S-1).
 	ScheduleDefined struct {
-		Cron     string          `json:"cron"`
-		TimeZone string          `json:"time_zone"`
-		CatchUp  string          `json:"catch_up"`
-		Max      int             `json:"max,omitzero"` // of catch_up all
-		Overlap  string          `json:"overlap"`
-		Template json.RawMessage `json:"template"`
+		Cron      string          `json:"cron"`
+		TimeZone  string          `json:"time_zone"`
+		CatchUp   CatchUp         `json:"catch_up"`
+		Max       int             `json:"max,omitzero"` // of catch_up all
+		Overlap   Overlap         `json:"overlap"`
+		AutoPause int             `json:"auto_pause_after,omitzero"` // straight failures, then it is paused (S-9); 0: never
+		Template  json.RawMessage `json:"template"`
+		// From is the wall time from which due times count. It lies before the time of the event where engine time ran ahead
+		// (CLK-6, CLK-10); 0: they are the same.
+		From Micros `json:"from,omitzero"`
 	}
 
 	// SchedulePaused, ScheduleResumed and ScheduleRemoved say who and why (S-7).
@@ -40,11 +44,15 @@ type (
 		Reason string `json:"reason,omitzero"`
 	}
 
-	// OccurrencesMissed sums up the times that catch-up leaves out (S-5).
+	// OccurrencesMissed sums up the times that catch-up leaves out (S-5), or that were due during a pause (S-7): all from the
+	// first to the last.
 	OccurrencesMissed struct {
-		FromCivil string `json:"from_civil"`
-		ToCivil   string `json:"to_civil"`
-		Count     int    `json:"count"`
+		FromCivil   string       `json:"from_civil"`
+		ToCivil     string       `json:"to_civil"`
+		Count       int          `json:"count"` // bounded: see Engine.Tick
+		FromInstant Micros       `json:"from_instant,omitzero"`
+		ToInstant   Micros       `json:"to_instant,omitzero"`
+		Reason      MissedReason `json:"reason,omitzero"`
 	}
 
 	// OccurrenceQueued waits for the run before it (S-6).
@@ -61,8 +69,8 @@ type (
 
 	// OccurrenceSkipped will not run.
 	OccurrenceSkipped struct {
-		Instant Micros `json:"instant"`
-		Reason  string `json:"reason"` // overlap, queue_full, paused, schedule_changed, schedule_removed
+		Instant Micros     `json:"instant"`
+		Reason  SkipReason `json:"reason"`
 	}
 
 	// OccurrenceRejected was refused by the planner (S-8).

@@ -68,7 +68,7 @@ func ScheduleStream(name string) StreamID { return StreamID{family: FamilySchedu
 
 // OccurrenceStream is one occurrence of a schedule; civil is local date, time and UTC offset.
 func OccurrenceStream(schedule, civil string) StreamID {
-	return StreamID{family: FamilyOccurrence, text: schedule + "/" + civil}
+	return StreamID{family: FamilyOccurrence, text: OccurrenceName(schedule, civil)}
 }
 
 func EngineControlStream() StreamID { return StreamID{family: FamilyControl, text: "engine"} }
@@ -180,6 +180,18 @@ func (s StreamID) String() string {
 		return fmt.Sprintf("unknown(%d)/%s", s.family, id)
 	}
 	return "outbox/" + id + "/" + string(k)
+}
+
+// Schedule is the name of a schedule, and false for a stream of another family.
+func (s StreamID) Schedule() (name string, ok bool) { return s.text, s.family == FamilySchedule }
+
+// OccurrenceName names an occurrence where a run says for which it was planned: its schedule and its civil time.
+func OccurrenceName(schedule, civil string) string { return schedule + "/" + civil }
+
+// ScheduleOf is the schedule of an occurrence's name; false: it is none.
+func ScheduleOf(occurrence string) (schedule string, ok bool) {
+	i := strings.LastIndexByte(occurrence, '/')
+	return occurrence[:max(i, 0)], i > 0
 }
 
 // Occurrence splits the text of an occurrence stream; civil times hold no slash.

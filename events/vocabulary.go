@@ -13,6 +13,42 @@ const (
 	FullResync  Mode = "full_resync"
 )
 
+// CatchUp says what becomes of the times of a schedule that were missed (S-5).
+type CatchUp string
+
+const (
+	CatchUpSkip CatchUp = "skip" // none of them runs
+	CatchUpOnce CatchUp = "once" // the newest does
+	CatchUpAll  CatchUp = "all"  // the newest max do, one behind the other
+)
+
+// Overlap says what becomes of a due time while the schedule's last run is open (S-6).
+type Overlap string
+
+const (
+	OverlapSkip  Overlap = "skip"
+	OverlapQueue Overlap = "queue" // one waits
+)
+
+// SkipReason says why an occurrence will not run (S-6, S-7).
+type SkipReason string
+
+const (
+	SkippedOverlap   SkipReason = "overlap"
+	SkippedQueueFull SkipReason = "queue_full"
+	SkippedPaused    SkipReason = "paused"
+	SkippedChanged   SkipReason = "schedule_changed"
+	SkippedRemoved   SkipReason = "schedule_removed"
+)
+
+// MissedReason says why times of a schedule have no occurrence of their own (S-5, S-7).
+type MissedReason string
+
+const (
+	MissedCatchUp MissedReason = "catch_up" // nobody looked when they were due, and catch-up leaves them out
+	MissedPaused  MissedReason = "paused"   // they were due during a pause
+)
+
 // Trigger says what started a run (spec 15).
 type Trigger string
 

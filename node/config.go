@@ -23,8 +23,14 @@ import (
 
 // Config of one process. Store and Syncs are all that most programs set.
 type Config struct {
-	Store   string // path of the store; made if missing
-	Syncs   []Sync
+	Store string // path of the store; made if missing
+	Syncs []Sync
+	// Schedules say when runs are planned without anybody asking. They are all that there are: one that the store holds and
+	// that is not among them is removed at the start (S-7).
+	Schedules []towline.Schedule
+	// NoSchedules leaves the schedules of the store to other processes: this one neither changes nor ticks them.
+	NoSchedules bool
+
 	Workers int           // local workers; zero: 4, negative: none, and then only what has a route or a given Bus is published here
 	Shared  bool          // several processes on one store; false: this process holds it alone, and a restart resumes at once
 	Knobs   towline.Knobs // zero: the defaults

@@ -89,7 +89,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[string]handlers.Ports, clock *towline.Clock) (err error) {
 	host, _ := os.Hostname() // only for people to read
 	n.engine, err = towline.Open(ctx, n.store, towline.Config{
-		Syncs: syncs, Knobs: n.c.Knobs, Lister: lister{n.c.Syncs}, Clock: clock, Entropy: n.c.Entropy, Version: n.c.Version,
+		Syncs: syncs, Schedules: n.c.Schedules, NoSchedules: n.c.NoSchedules, Knobs: n.c.Knobs, Lister: lister{n.c.Syncs}, Clock: clock, Entropy: n.c.Entropy, Version: n.c.Version,
 		Host: host, PID: os.Getpid(), Logger: n.logger,
 		NoMessages: n.route(events.KindMessage) == nil,
 	})
@@ -210,6 +210,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return n.relay.Run(relaying)
 	})
 	group.Go(func() error { return n.verifyDaily(relaying) })
+	group.Go(func() error { return n.schedules(relaying) })
 	if n.workers() < 0 {
 		n.logger.Info("no local workers: what has no route is left to other processes of the store")
 	}

@@ -21,7 +21,7 @@ func TestWhatIsDueOfSomeKinds(t *testing.T) {
 	found := 0
 	for set := 1; set < 1<<len(events.Kinds); set++ {
 		for _, repeatable := range []bool{false, true} {
-			w, in := projections.Wakeups{Repeatable: repeatable}, "''"
+			w, in := projections.Wakeups{Repeatable: repeatable, Suspects: projections.AlsoSuspects}, "''"
 			for i, k := range events.Kinds {
 				if set&(1<<i) != 0 {
 					w.Kinds = append(w.Kinds, k)

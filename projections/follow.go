@@ -121,6 +121,8 @@ func Ended(s decider.State) bool {
 		return s.ClosedAt != 0
 	case decider.Node:
 		return s.StoppedAt != 0
+	case decider.Schedule:
+		return false
 	}
 	return true
 }

@@ -101,6 +101,16 @@ func (h *history) configured() []towline.Sync {
 	return all
 }
 
+// schedules are two of one sync; an odd life changes one, and lacks the other from time to time.
+func (h *history) schedules() []towline.Schedule {
+	often := towline.Schedule{Name: "often", Sync: "plain", Cron: "*/10 * * * *", Overlap: towline.OverlapQueue, AutoPause: 3}
+	hourly := towline.Schedule{Name: "hourly", Sync: "plain", Cron: "0 * * * *", CatchUp: towline.CatchUpAll, Max: 1 + int(h.starts/4)%2}
+	if h.starts%8 == 7 {
+		return []towline.Schedule{hourly}
+	}
+	return []towline.Schedule{often, hourly}
+}
+
 // missing says the same of a unit.
 func (h *history) missing(sync, provider, source, dataset string) string {
 	for _, s := range h.configured() {
@@ -143,7 +153,7 @@ func (h *history) open() {
 	require.NoError(h.tb, err)
 	h.starts++
 	h.e, err = towline.Open(context.Background(), h.file, towline.Config{
-		Syncs: h.configured(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
+		Syncs: h.configured(), Schedules: h.schedules(), Clock: clock, Entropy: rand.NewChaCha8([32]byte{h.starts}), Logger: slog.New(slog.DiscardHandler),
 		Knobs: towline.Knobs{CapBucket: 3, CapRun: 4, CapEngine: 5, MaxAttempts: 4, BreakerFailures: 2, BreakerOpen: time.Second,
 			DrainRate: 1000, BackfillChunk: 24 * time.Hour, BackfillChunkWorkItem: 24 * time.Hour, MaxDeliveries: 2,
 			PostSyncRedriveAfter: time.Minute},
@@ -236,6 +246,22 @@ var steps = []struct {
 			if err := h.e.ResumeSource(ctx, source, by); !errors.Is(err, towline.ErrNotFound) {
 				require.NoError(h.tb, err)
 			}
+		}
+	}},
+	{"schedule", 4, func(h *history) {
+		ctx, by := context.Background(), towline.Actor{Name: "ada", Reason: "to see"}
+		name := []string{"often", "hourly"}[h.draw("schedule", 2)]
+		var err error
+		switch h.draw("what", 8) {
+		case 0:
+			err = h.e.PauseSchedule(ctx, name, by)
+		case 1, 2:
+			err = h.e.ResumeSchedule(ctx, name, by)
+		default:
+			_, err = h.e.Tick(ctx, name)
+		}
+		if !errors.Is(err, towline.ErrNotFound) {
+			require.NoError(h.tb, err)
 		}
 	}},
 	{"relay", 8, func(h *history) { require.NoError(h.tb, h.relay.Step(context.Background()).Err()) }},

@@ -173,6 +173,23 @@ func questions(a asked) (out []question) {
 	add("OpenBreakers", nil, func(v projections.View) (any, error) { return v.OpenBreakers() })
 	add("ClockBehind", nil, func(v projections.View) (any, error) { return v.ClockBehind() })
 	add("Paused", nil, func(v projections.View) (any, error) { return v.Paused() })
+	add("Schedules", nil, func(v projections.View) (any, error) { return v.Schedules() })
+	for _, name := range []string{"often", "hourly", "none"} {
+		add("Schedule", name, func(v projections.View) (any, error) {
+			s, ok, err := v.Schedule(name)
+			return several(err, s, ok)
+		})
+		add("Occurrences", name, func(v projections.View) (any, error) {
+			return v.Occurrences(name, projections.OccurrenceCursor{Instant: middle}, 10)
+		})
+		add("Occurrence", name, func(v projections.View) (any, error) {
+			o, ok, err := v.Occurrence(name, "2026-03-14T10:00+00:00")
+			return several(err, o, ok)
+		})
+		add("QueuedOccurrences", name, func(v projections.View) (any, error) { return v.QueuedOccurrences(name, 10) })
+		add("Decided", name, func(v projections.View) (any, error) { return v.Decided(name, middle) })
+		add("Missed", name, func(v projections.View) (any, error) { return v.Missed(name, 0, 10) })
+	}
 	add("Cooldowns", nil, func(v projections.View) (any, error) { return v.Cooldowns(middle) })
 	add("Holds", nil, func(v projections.View) (any, error) { return v.Holds(middle, nil) })
 	add("Jobs", nil, func(v projections.View) (any, error) { return v.Jobs(events.JobID{}, 50) })

@@ -142,6 +142,17 @@ var hot = []struct {
 	{"open_registers", func(r *recorder) error { return second(projections.NewView(r).OpenRegisters(100)) }},
 	{"alive_nodes", func(r *recorder) error { return second(projections.NewView(r).AliveNodes()) }},
 	{"nodes", func(r *recorder) error { return second(projections.NewView(r).Nodes(10)) }},
+	{"schedules", func(r *recorder) error { return second(projections.NewView(r).Schedules()) }},
+	{"schedule", func(r *recorder) error {
+		_, _, err := projections.NewView(r).Schedule("s")
+		return err
+	}},
+	{"occurrences", func(r *recorder) error {
+		return second(projections.NewView(r).Occurrences("s", projections.OccurrenceCursor{}, 10))
+	}},
+	{"queued_occurrences", func(r *recorder) error { return second(projections.NewView(r).QueuedOccurrences("s", 10)) }},
+	{"decided", func(r *recorder) error { return second(projections.NewView(r).Decided("s", now)) }},
+	{"missed", func(r *recorder) error { return second(projections.NewView(r).Missed("s", 0, 10)) }},
 	{"load_hot", func(r *recorder) error { return second(projections.LoadHot(r, hotKnobs())) }},
 }
 
@@ -169,7 +180,7 @@ var bounded = []string{
 	"USING COVERING INDEX messages_parked", "USING COVERING INDEX messages_unarmed", "USING INDEX messages_unarmed", "USING INDEX messages_in_process",
 	"USING COVERING INDEX messages_in_process",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
-	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources",
+	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources", "SCAN schedules",
 	"SCAN projection", "SCAN clock", "SCAN x VIRTUAL TABLE", "SCAN x EXISTS VIRTUAL TABLE", // x: the targets of one register
 	"SCAN CONSTANT ROW",
 }

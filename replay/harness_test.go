@@ -31,6 +31,8 @@ type stage struct {
 	now    *enginetest.Clock
 	shared bool
 	starts byte
+
+	schedules []towline.Schedule
 }
 
 func newStage(t *testing.T) *stage {
@@ -56,8 +58,9 @@ func (s *stage) start() *actor {
 			Name: "reports", Provider: "press", Sources: []string{"north", "south"},
 			Datasets: []towline.Dataset{{Name: "articles", Retry: towline.Retry{Max: 3}}},
 		}},
-		Knobs: towline.Knobs{BackfillChunk: 24 * time.Hour, MaxUnits: 2000, CapRun: 50, CapBucket: 50},
-		Clock: clock, Entropy: rand.NewChaCha8([32]byte{s.starts}), Logger: slog.New(slog.DiscardHandler),
+		Schedules: s.schedules,
+		Knobs:     towline.Knobs{BackfillChunk: 24 * time.Hour, MaxUnits: 2000, CapRun: 50, CapBucket: 50},
+		Clock:     clock, Entropy: rand.NewChaCha8([32]byte{s.starts}), Logger: slog.New(slog.DiscardHandler),
 		Host: "here", PID: 100 + int(s.starts),
 	})
 	require.NoError(s.t, err)

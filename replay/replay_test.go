@@ -495,3 +495,20 @@ var errPlanted = errors.New("planted")
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errPlanted }
+
+// AS-6, S-2: the replay of a scheduled run begins in the transaction of its due time, and says so.
+func TestAScheduledRunNamesItsDueTime(t *testing.T) {
+	s := newStage(t)
+	s.schedules = []towline.Schedule{{Name: "hourly", Sync: "reports", Cron: "0 * * * *"}}
+	a := s.start()
+	defer a.kill()
+	s.now.Step(time.Hour)
+	ticked, err := a.e.Tick(t.Context(), "hourly")
+	require.NoError(t, err)
+	require.Len(t, ticked.Planned, 1)
+	head, err := a.e.Head(t.Context())
+	require.NoError(t, err)
+	h := history(t, a.file, head, ticked.Planned[0].Run)
+	told := strings.Join(strings.Fields(text(t, h, replay.TextOptions{})), " ")
+	require.Contains(t, told, "open_job, in the transaction of 4 OccurrenceTriggered of schedule/hourly/2026-03-14T10:00+00:00")
+}
