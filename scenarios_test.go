@@ -22,7 +22,7 @@ var shown = []int{6, 7, 8, 9, 10, 11, 12, 14, 15, 16, 17, 18}
 
 // reasons are why a rule has no file.
 var reasons = []string{
-	"schedules", "restore", "network surfaces", "transports", "configuration file", // areas that are not built
+	"restore", "network surfaces", "transports", "configuration file", // areas that are not built
 	"decider",   // a table of the rule says more: it is pure
 	"elsewhere", // a test of another package shows it, where a world cannot: real processes, real programs, a whole enumeration
 	"to do",

@@ -52,6 +52,9 @@ type node struct {
 	inWork   map[events.Kind]int // messages
 
 	operators operators
+
+	watches  []*watch        // of its schedules
+	followed events.Position // of the log, for them
 }
 
 func newNode(ctx context.Context, w *World, number int) (*node, error) {
@@ -123,7 +126,7 @@ func (n *node) open(ctx context.Context) (err error) {
 		ports[s.Name] = n.ports(s)
 	}
 	n.engine, err = towline.Open(ctx, &storePort{n: n, inner: n.store}, towline.Config{
-		Syncs: syncs, Knobs: n.w.c.Knobs, Clock: n.clock, Logger: slog.New(slog.DiscardHandler),
+		Syncs: syncs, Schedules: n.w.c.Schedules, NoSchedules: n.w.c.Schedules == nil, Knobs: n.w.c.Knobs, Clock: n.clock, Logger: slog.New(slog.DiscardHandler),
 		Entropy: n.w.entropy(n.life.Incarnation),
 	})
 	if err != nil {
@@ -134,6 +137,7 @@ func (n *node) open(ctx context.Context) (err error) {
 	})
 	n.relay, err = relay.Synchronous(n.engine, n.route, n.transports())
 	n.nextPass = n.engine.Now() // the first pass is now
+	n.watchSchedules()
 	return err
 }
 
@@ -171,6 +175,9 @@ func (n *node) beginnings(ctx context.Context) (out []move) {
 	if len(n.w.submissions) > 0 {
 		begin("submit "+n.w.submissions[0].name(), func() { n.submit(ctx) })
 	}
+	for _, s := range n.dueSchedules() {
+		begin("schedule "+s.name, func() { n.tick(ctx, s) })
+	}
 	if n.relayReady() {
 		begin("relay", func() { n.reconcile(ctx) })
 	}
@@ -185,6 +192,13 @@ func (n *node) alarms() []time.Time {
 	out := []time.Time{n.w.now.Add(n.handlers.RenewIn())}
 	if n.serves() && !n.passing {
 		out = append(out, n.timeOf(n.due), n.timeOf(n.nextPass))
+	}
+	if n.serves() {
+		for _, s := range n.watches {
+			if !s.busy {
+				out = append(out, s.next)
+			}
+		}
 	}
 	return append(out, n.timeOf(n.operators.next), n.bus.next(n.w.now))
 }

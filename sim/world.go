@@ -40,12 +40,14 @@ var ErrStranded = errors.New("sim: stranded")
 
 // Config of a world.
 type Config struct {
-	Store   string // path of the store; made if missing
-	Seed    uint64
-	Start   time.Time // virtual time at the beginning; zero: DefaultStart
-	Syncs   []Sync
-	Knobs   towline.Knobs // zero: the defaults
-	Workers int           // units that run at once in a node; zero: 3
+	Store string // path of the store; made if missing
+	Seed  uint64
+	Start time.Time // virtual time at the beginning; zero: DefaultStart
+	Syncs []Sync
+	// Schedules are those of every node; nil: they leave those that are stored alone.
+	Schedules []towline.Schedule
+	Knobs     towline.Knobs // zero: the defaults
+	Workers   int           // units that run at once in a node; zero: 3
 	// Nodes are how many processes there are; zero: 1, which has the store to itself. More share it.
 	Nodes int
 	// Broker carries the messages of the engine through a broker outside of the nodes, which no crash takes away. False:
@@ -341,7 +343,7 @@ func (w *World) Live(ctx context.Context) error {
 }
 
 // finished: no request is open and no operator or application has still to act, every run has ended, and no post_sync
-// waits.
+// and no due time waits.
 func (w *World) finished(ctx context.Context) (bool, error) {
 	if len(w.pending) > 0 || len(w.submissions) > 0 || w.awaited() || w.living() == nil {
 		return false, nil
@@ -360,7 +362,9 @@ func (w *World) finished(ctx context.Context) (bool, error) {
 		for _, r := range registers {
 			open = open || r.Kind == events.KindPostSync
 		}
-		return nil
+		waits, err := w.waiting(v)
+		open = open || waits
+		return err
 	})
 	return !open, err
 }

@@ -34,10 +34,11 @@ type Setting struct{ Key, Value string }
 //	rest       what stands behind everything else, to the end of the line
 var commands = map[string]Command{
 	"world": World{}, "configure": Configure{}, "sync": Sync{}, "dataset": Dataset{}, "provider": Provider{}, "effect": Effect{},
-	"consume": Consume{},
+	"consume": Consume{}, "schedule": Schedule{}, "unschedule": Unschedule{},
 
 	"plan": Plan{}, "request": Request{}, "cancel run": CancelRun{}, "cancel unit": CancelUnit{}, "release": Release{},
 	"retry": Retry{}, "pause": Pause{}, "resume": Resume{}, "park": Park{}, "redrive": Redrive{}, "resolve": Resolve{},
+	"pause schedule": PauseSchedule{}, "resume schedule": ResumeSchedule{}, "run schedule": RunSchedule{},
 	"confirm clock": ConfirmClock{}, "submit": Submit{}, "post": Post{}, "worker": Worker{},
 
 	"run": Run{}, "advance": Advance{}, "steps": Steps{}, "step": Step{}, "until": Until{}, "crash": Crash{}, "kill": Kill{},

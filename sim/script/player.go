@@ -27,6 +27,9 @@ type Player struct {
 	dir string
 
 	setup     World
+	start     time.Time // of the world
+	schedules []Schedule
+	scheduled bool // schedules were spoken of
 	knobs     towline.Knobs
 	syncs     []*syncSetup
 	effects   []*times[Effect]
@@ -45,7 +48,7 @@ type Player struct {
 
 // New makes a player. It keeps its store in the folder.
 func New(dir string) *Player {
-	return &Player{dir: dir, trace: newTrace(sim.DefaultStart), leases: map[string]lease{}}
+	return &Player{dir: dir, start: sim.DefaultStart, trace: newTrace(sim.DefaultStart), leases: map[string]lease{}}
 }
 
 // Play plays a command, and says what has happened. An error is a command that makes no sense where it stands, or what
@@ -107,6 +110,9 @@ func (p *Player) configure() {
 		return
 	}
 	p.world.Configure(p.simSyncs(), p.knobs)
+	if p.scheduled {
+		p.world.Schedule(p.scheduledAs())
+	}
 	hangs := slices.ContainsFunc(p.syncs, func(s *syncSetup) bool {
 		return slices.ContainsFunc(s.provider, func(c Provider) bool { return c.Does == "hangs" || c.Does == "deaf" })
 	})
@@ -147,7 +153,7 @@ func (p *Player) make() error {
 		return err
 	}
 	c := sim.Config{
-		Store: path, Seed: max(p.setup.Seed, 1), Nodes: p.setup.Nodes, Broker: p.setup.Broker,
+		Store: path, Seed: max(p.setup.Seed, 1), Start: p.start, Nodes: p.setup.Nodes, Broker: p.setup.Broker,
 		Workers: p.setup.Workers, Knobs: p.knobs,
 		Trace: func(e sim.Entry) {
 			p.trace.entry(e, p.world.Now())
@@ -173,7 +179,7 @@ func (p *Player) make() error {
 
 // elapsed is the time since the start of the world, on the clock of the engine.
 func (p *Player) elapsed() time.Duration {
-	return p.world.Now().Sub(events.MicrosOf(sim.DefaultStart)).Std()
+	return p.world.Now().Sub(events.MicrosOf(p.start)).Std()
 }
 
 var errNoBroker = errors.New("there is no broker: world broker=true")

@@ -22,6 +22,7 @@ type (
 		Broker   bool      `line:"key=broker"`  // engine messages go through a broker outside of the nodes; false: each node has a queue in memory
 		Workers  int       `line:"key=workers"` // units that run at once in a node; 0: 3
 		Seed     uint64    `line:"key=seed"`    // of ids, tokens and of who moves next; 0: 1
+		Start    string    `line:"key=start"`   // when the world begins; empty: 2026-03-02T08:00:00Z
 		Order    string    `line:"key=order"`   // who moves next: first (or nothing): what has moved last, then the oldest; seed: the seed chooses
 		Settings []Setting `line:"settings"`
 	}
@@ -110,6 +111,14 @@ func (c World) play(ctx context.Context, p *Player) error {
 		return fmt.Errorf("the world is there: change it with configure")
 	}
 	p.setup = c
+	if c.Start != "" {
+		start, err := time.Parse(time.RFC3339, c.Start)
+		if err != nil {
+			return err
+		}
+		p.start = start.UTC()
+		p.trace.start = events.MicrosOf(p.start)
+	}
 	return Configure{c.Settings}.play(ctx, p)
 }
 

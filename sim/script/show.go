@@ -19,7 +19,8 @@ import (
 
 // The commands that look, and change nothing.
 type (
-	// Show shows runs, units, jobs, outbox, broker, sink, effects, watermarks, messages, counts, tasks, moves, why OF or log.
+	// Show shows runs, units, jobs, outbox, broker, sink, effects, watermarks, messages, schedules, occurrences OF, next OF (of a
+	// schedule), counts, tasks, moves, why OF or log.
 	// OF is a run, a unit by its run and number, a register by its run and kind, or a message by its topic and key. log OF: only the events of a type.
 	Show struct {
 		What string `line:"arg"`
@@ -42,15 +43,18 @@ func (c Show) play(ctx context.Context, p *Player) error {
 	}
 	show, known := map[string]func(context.Context) error{
 		"runs": p.showRuns, "units": p.showUnits, "jobs": p.showJobs, "outbox": p.showOutbox, "watermarks": p.showWatermarks,
-		"messages": p.showMessages,
-		"broker":   p.showBroker,
-		"sink":     p.showSink,
-		"effects":  p.showEffects,
-		"counts":   p.showCounts,
-		"tasks":    p.showTasks,
-		"moves":    p.showMoves,
-		"log":      func(ctx context.Context) error { return p.showLog(ctx, c.Of) },
-		"why":      func(ctx context.Context) error { return p.showWhy(ctx, c.Of) },
+		"messages":    p.showMessages,
+		"schedules":   p.showSchedules,
+		"occurrences": func(ctx context.Context) error { return p.showOccurrences(ctx, c.Of) },
+		"next":        func(ctx context.Context) error { return p.showNext(ctx, c.Of) },
+		"broker":      p.showBroker,
+		"sink":        p.showSink,
+		"effects":     p.showEffects,
+		"counts":      p.showCounts,
+		"tasks":       p.showTasks,
+		"moves":       p.showMoves,
+		"log":         func(ctx context.Context) error { return p.showLog(ctx, c.Of) },
+		"why":         func(ctx context.Context) error { return p.showWhy(ctx, c.Of) },
 	}[c.What]
 	if !known {
 		return fmt.Errorf("what is %q?", c.What)

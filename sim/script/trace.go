@@ -224,6 +224,12 @@ func (t *trace) tell(env events.Envelope) (subject, detail string) {
 	if id, ok := env.Stream.Run(); ok {
 		return t.run(t.runs[id], env.Event)
 	}
+	if name, ok := env.Stream.Schedule(); ok {
+		return name, t.schedule(env.Event)
+	}
+	if name, civil, ok := env.Stream.Occurrence(); ok {
+		return name + " " + civil, occurrence(env.Event)
+	}
 	return t.rest(env)
 }
 
@@ -335,6 +341,9 @@ func (t *trace) run(name string, e events.Event) (subject, detail string) {
 		detail := fmt.Sprintf("%s, %s", e.Mode, units(e.TotalUnits))
 		if !e.RetryOf.IsZero() {
 			detail += ", a retry of " + t.runs[e.RetryOf]
+		}
+		if e.Occurrence != "" {
+			detail += ", for " + e.Occurrence
 		}
 		for _, l := range e.LeftOut {
 			detail += fmt.Sprintf(", without %s (%s)", l.Source, l.Reason)
