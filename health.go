@@ -67,7 +67,7 @@ func (t *Tx) ClockHeld() bool {
 func (e *Engine) clockHeld(v projections.View) (bool, error) {
 	confirmed, err := v.ClockBehind()
 	r := e.clock.look()
-	return r.wall < e.doubt.until && decider.IsBehind(r.wall, r.at, e.knobs.clockBound(), confirmed), err
+	return r.wall < e.doubt.until && decider.IsBehind(r.wall, r.at, e.Knobs().clockBound(), confirmed), err
 }
 
 // ConfirmClock is an operator's word that the wall clock is right although it lies before the newest event, for example

@@ -96,7 +96,7 @@ func (e *Engine) wallTime() events.Micros {
 func (e *Engine) dueFacts(v projections.View, row projections.Schedule, now events.Micros, open func(events.RunID) (bool, error)) (decider.DueFacts, schedule.Schedule, error) {
 	f := decider.DueFacts{
 		Schedule: decider.Schedule{Name: row.Name, Definition: row.Definition(), Version: row.Version, Removed: row.Removed, Paused: row.Paused},
-		Now:      now, Late: events.SpanOf(e.knobs.ReconcileInterval),
+		Now:      now, Late: events.SpanOf(e.Knobs().ReconcileInterval),
 	}
 	s, err := parseSchedule(row)
 	if err != nil || row.Paused {

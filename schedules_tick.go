@@ -256,7 +256,7 @@ func (t *Tx) trigger(name string, at decider.DueTime, p planning, out *Ticked) e
 	if category, rejected := rejection(err); rejected {
 		out.Rejected++
 		_, err := t.Execute(decider.RejectOccurrence{
-			Schedule: name, Civil: at.Civil, Instant: at.Instant, Category: category, Text: CleanText(err.Error(), t.e.knobs.ErrorMaxBytes),
+			Schedule: name, Civil: at.Civil, Instant: at.Instant, Category: category, Text: CleanText(err.Error(), t.e.Knobs().ErrorMaxBytes),
 		})
 		return err
 	}
