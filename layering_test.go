@@ -182,6 +182,10 @@ var layers = map[string]layer{
 		why: "what tests of an engine share", kit: true,
 		uses: []string{".", "events", "projections", "store/sqlite"},
 	},
+	"ident": {
+		why:  "the names by which people call things, for every surface alike; it looks them up in a view and nowhere else",
+		uses: []string{"events", "projections"},
+	},
 	"replay": {
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",
 		uses: []string{".", "events", "decider", "projections"}, third: []string{ulidModule},

@@ -93,6 +93,19 @@ func questions(a asked) (out []question) {
 			return several(err, o, rows)
 		})
 	}
+	for _, id := range a.runs {
+		add("RunsEnding", id, func(v projections.View) (any, error) { return v.RunsEnding(id.Short()) })
+		add("UnitsNamed", id, func(v projections.View) (any, error) { return v.UnitsNamed(id, "north/commits/2026-03") })
+	}
+	for _, id := range a.units[:1] {
+		add("UnitsEnding", id, func(v projections.View) (any, error) { return v.UnitsEnding(id.Short()) })
+	}
+	for _, id := range a.jobs[:1] {
+		add("JobsEnding", id, func(v projections.View) (any, error) { return v.JobsEnding(id.String()) })
+	}
+	for _, m := range a.sent[:1] {
+		add("MessagesEnding", m.Message, func(v projections.View) (any, error) { return v.MessagesEnding(m.Message.String()[15:]) })
+	}
 	for _, id := range a.units {
 		add("Unit", id, func(v projections.View) (any, error) {
 			u, ok, err := v.Unit(id)

@@ -42,6 +42,7 @@ var hot = []struct {
 	ask  func(*recorder) error
 }{
 	{"unarmed_messages", func(r *recorder) error { return second(projections.NewView(r).UnarmedMessages(100)) }},
+	{"runs_ending", func(r *recorder) error { return second(projections.NewView(r).RunsEnding("7Q4ZKD")) }},
 	{"in_memory", func(r *recorder) error { return second(projections.NewView(r).InMemory()) }},
 	{"due_suspects", func(r *recorder) error {
 		suspects := projections.Wakeups{Kinds: []events.Kind{events.KindMessage}, Suspects: projections.OnlySuspects}

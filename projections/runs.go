@@ -19,7 +19,7 @@ import (
 type runs struct{}
 
 func (runs) Name() string    { return "runs" }
-func (runs) Revision() int   { return 4 }
+func (runs) Revision() int   { return 5 }
 func (runs) Tables() []Table { return []Table{{"runs", "run_id"}} }
 
 func (runs) Schema() []string {
@@ -51,6 +51,7 @@ CREATE TABLE runs (
   CHECK ((completed_at IS NULL) = ` + oneOf("status", events.RunIsPlanned, events.RunIsDispatching) + `),
   CHECK (completed_at IS NULL OR succeeded_units + failed_units + cancelled_units = total_units)
 ) STRICT, WITHOUT ROWID`,
+		`CREATE INDEX runs_ending ON runs (substr(run_id, 13))`, // people call a run by the end of its id
 		`CREATE INDEX runs_open ON runs (run_id) WHERE completed_at IS NULL`,
 		`CREATE INDEX runs_retry ON runs (retry_of, run_id) WHERE retry_of IS NOT NULL`,
 		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND post_sync_armed = 0`,
