@@ -186,6 +186,10 @@ var layers = map[string]layer{
 		why:  "the names by which people call things, for every surface alike; it looks them up in a view and nowhere else",
 		uses: []string{"events", "projections"},
 	},
+	"query": {
+		why:  "the grammar of every search; what its words mean of a row, and the SQL for it, is said where the views are",
+		uses: []string{"events", "decider", "ident", "projections"},
+	},
 	"replay": {
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",
 		uses: []string{".", "events", "decider", "projections"}, third: []string{ulidModule},

@@ -97,6 +97,22 @@ func questions(a asked) (out []question) {
 		add("RunsEnding", id, func(v projections.View) (any, error) { return v.RunsEnding(id.Short()) })
 		add("UnitsNamed", id, func(v projections.View) (any, error) { return v.UnitsNamed(id, "north/commits/2026-03") })
 	}
+	term := func(field string, values ...any) []projections.Term {
+		return []projections.Term{{Field: field, Op: projections.Is, Values: values}}
+	}
+	add("FindRuns", nil, func(v projections.View) (any, error) {
+		return v.FindRuns(term("state", "running", "succeeded"), events.RunID{}, 5)
+	})
+	add("FindUnits", nil, func(v projections.View) (any, error) {
+		return v.FindUnits(term("sync", "plain"), events.UnitID{}, 5)
+	})
+	for _, id := range a.runs {
+		add("FindUnitsOf", id, func(v projections.View) (any, error) { return v.FindUnitsOf(id, term("state", "planned"), 0, 5) })
+	}
+	add("FindRegisters", nil, func(v projections.View) (any, error) {
+		return v.FindRegisters(term("outcome", "unknown", "accepted"), projections.Key{}, 5)
+	})
+	add("FindJobs", nil, func(v projections.View) (any, error) { return v.FindJobs(term("state", "running"), events.JobID{}, 5) })
 	for _, id := range a.units[:1] {
 		add("UnitsEnding", id, func(v projections.View) (any, error) { return v.UnitsEnding(id.Short()) })
 	}
