@@ -135,6 +135,10 @@ var layers = map[string]layer{
 		why:  "the in-process transport",
 		uses: []string{"events", "transport"}, third: []string{message},
 	},
+	"transport/pull": {
+		why:  "the transport of those who ask: it sends nothing",
+		uses: []string{"transport"}, third: []string{message},
+	},
 	"transport/transporttest": {
 		why: "the laws that every transport passes", kit: true,
 		uses: []string{"events", "transport"}, third: []string{watermillRoot, message},

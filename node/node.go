@@ -180,6 +180,21 @@ func (n *Node) RemoveEventGroup(ctx context.Context, group string) error {
 	return n.store.RemoveFeedGroup(ctx, group)
 }
 
+// Committed is a channel that closes with the next commit of this process that appends an event: who takes it first and
+// then reads the log misses nothing that this process writes.
+func (n *Node) Committed() <-chan struct{} { return n.store.Committed() }
+
+// Loops says how the loops of this node fare; none before Run.
+func (n *Node) Loops() []relay.Loop { return n.relay.Loops() }
+
+// Transport names the publisher of a kind; empty: this process publishes none of that kind.
+func (n *Node) Transport(k events.Kind) string {
+	if p := n.route(k); p != nil {
+		return p.Name()
+	}
+	return ""
+}
+
 // Progress lists the units that run in this process.
 func (n *Node) Progress() []handlers.UnitProgress { return n.handlers.Progress() }
 

@@ -81,7 +81,7 @@ func (r *Runner) watch(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		_, _, err := r.guarded(ctx, func(ctx context.Context) (report Report) {
+		_, _, err := r.guarded(ctx, "watch", func(ctx context.Context) (report Report) {
 			head, err := r.e.Head(ctx)
 			if err == nil && head != seen {
 				r.wakeLanes(r.e.Now())
@@ -105,12 +105,12 @@ func (r *Runner) passes(ctx context.Context) error {
 	nextPass := r.e.Now()
 	return r.loop(ctx, r.due, nextPass, func(now events.Micros) (events.Micros, error) {
 		if now < nextPass {
-			look, ok, err := r.guarded(ctx, r.expiry)
+			look, ok, err := r.guarded(ctx, "reconcile", r.expiry)
 			if err != nil || !ok || look.NextDue == 0 || look.NextDue > now {
 				return events.Earliest(r.after(look, ok), nextPass), err
 			}
 		}
-		report, ok, err := r.guarded(ctx, r.pass)
+		report, ok, err := r.guarded(ctx, "reconcile", r.pass)
 		if now >= nextPass {
 			nextPass = r.e.Now().Add(events.SpanOf(r.e.Knobs().ReconcileInterval)) // a reload may have changed it
 		}
@@ -122,7 +122,7 @@ func (r *Runner) passes(ctx context.Context) error {
 // steps runs the relay step of one lane, for whatever wakes it and at the due times of its registers.
 func (r *Runner) steps(ctx context.Context, l *lane) error {
 	return r.loop(ctx, l.wake, 0, func(events.Micros) (events.Micros, error) {
-		report, ok, err := r.guarded(ctx, func(ctx context.Context) Report { return r.step(ctx, l) })
+		report, ok, err := r.guarded(ctx, "relay/"+l.name, func(ctx context.Context) Report { return r.step(ctx, l) })
 		if report.Refusal != nil {
 			l.refusal.say(r.e.Now(), func() { r.logger.Warn("publish", "error", report.Refusal) })
 		}
@@ -194,20 +194,24 @@ func (r *Runner) loop(ctx context.Context, wake waker, due events.Micros, round 
 
 // guarded runs one round; false: it failed. A panic in it is a defect that must not end the loop: it is reported like any
 // error. A store whose file has been taken away is the end: whatever this process said from now on would not last.
-func (r *Runner) guarded(ctx context.Context, round func(context.Context) Report) (report Report, ok bool, fatal error) {
+func (r *Runner) guarded(ctx context.Context, loop string, round func(context.Context) Report) (report Report, ok bool, fatal error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.complain(fmt.Errorf("panic: %v", p))
+			err := fmt.Errorf("panic: %v", p)
+			r.health.note(loop, r.e.Now().Time(), err)
+			r.complain(err)
 		}
 	}()
 	report = round(ctx)
 	if err := report.Err(); err != nil && ctx.Err() == nil {
+		r.health.note(loop, r.e.Now().Time(), err)
 		if errors.Is(err, towline.ErrMoved) {
 			return report, false, towline.ErrMoved
 		}
 		r.complain(err)
 		return report, false, nil
 	}
+	r.health.note(loop, r.e.Now().Time(), nil)
 	return report, true, nil
 }
 

@@ -44,6 +44,7 @@ type Runner struct {
 	*Relay
 	router *message.Router
 	due    waker // of the passes
+	health loopHealth
 }
 
 // Run reconciles until ctx ends: a pass at once, one per interval and one when a lease or a claim comes due, and a relay

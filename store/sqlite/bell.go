@@ -26,3 +26,7 @@ func (b *bell) ring() {
 		b.heard = nil
 	}
 }
+
+// Committed is a channel that closes with the next commit of this process that appends an event. Who takes it first and then
+// looks misses nothing that this process writes; the commits of another process, and those of DB, it does not hear.
+func (s *Store) Committed() <-chan struct{} { return s.committed.listen() }
