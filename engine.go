@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -163,6 +165,15 @@ func (e *Engine) Logger() *slog.Logger { return e.logger }
 func (e *Engine) Sync(name string) (Sync, bool) {
 	s, ok := e.syncs.syncs[name]
 	return s, ok
+}
+
+// Syncs lists the configured syncs, by name.
+func (e *Engine) Syncs() []Sync {
+	out := make([]Sync, 0, len(e.syncs.syncs))
+	for _, name := range slices.Sorted(maps.Keys(e.syncs.syncs)) {
+		out = append(out, e.syncs.syncs[name])
+	}
+	return out
 }
 
 // View runs fn on one snapshot of the log and its tables.

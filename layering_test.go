@@ -40,6 +40,8 @@ const (
 	simpleLRU     = "github.com/hashicorp/golang-lru/v2/simplelru"
 	modernc       = "modernc.org/sqlite"
 	moderncCodes  = "modernc.org/sqlite/lib"
+	huma          = "github.com/danielgtaylor/huma/v2"
+	humago        = "github.com/danielgtaylor/huma/v2/adapters/humago"
 	ulidModule    = "github.com/oklog/ulid/v2"
 )
 
@@ -194,6 +196,10 @@ var layers = map[string]layer{
 		why:  "the grammar of every search; what its words mean of a row, and the SQL for it, is said where the views are",
 		uses: []string{"events", "decider", "ident", "projections"},
 	},
+	"httpapi": {
+		why:  "the HTTP surface of one node: it reads views and calls the engine, and holds no rule",
+		uses: []string{".", "events", "decider", "feed", "ident", "node", "projections", "query", "store"}, third: []string{huma, humago},
+	},
 	"replay": {
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",
 		uses: []string{".", "events", "decider", "projections"}, third: []string{ulidModule},
@@ -219,6 +225,7 @@ var layers = map[string]layer{
 // testOnly never reaches a production import.
 var testOnly = []string{
 	"testing", "github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/google/go-cmp",
+	"github.com/getkin/kin-openapi",
 }
 
 // nameless packages say nothing of what they provide.

@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/towline-dev/towline/projections"
+)
+
+// PauseRequest is the body of POST /v1/pause and /v1/resume.
+type PauseRequest struct {
+	Source string `json:"source,omitzero" doc:"not given: the engine"`
+	Reason string `json:"reason" minLength:"1" doc:"for the record"`
+}
+
+type pauseInput struct{ Body PauseRequest }
+
+// Paused is what is paused now.
+type Paused struct {
+	Items []projections.Pause `json:"items" nullable:"false" doc:"the engine first, then by source"`
+}
+
+func (s *Server) controlOperations() {
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/pause", Summary: "Pause the engine or a source",
+		Description: "Nothing is dispatched; triggers are accepted, and what runs goes on. A pause of what is paused changes nothing, and the first reason stays.",
+	}, []string{CodeNotFound}, s.pause)
+	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause of the engine or a source"}, []string{CodeNotFound}, s.resume)
+}
+
+func (s *Server) pause(ctx context.Context, in *pauseInput) (*Answer[Paused], error) {
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	by := s.by(ctx, in.Body.Reason)
+	if in.Body.Source != "" {
+		return s.paused(writing, s.engine().PauseSource(writing, in.Body.Source, by))
+	}
+	return s.paused(writing, s.engine().PauseEngine(writing, by))
+}
+
+func (s *Server) resume(ctx context.Context, in *pauseInput) (*Answer[Paused], error) {
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	by := s.by(ctx, in.Body.Reason)
+	if in.Body.Source != "" {
+		return s.paused(writing, s.engine().ResumeSource(writing, in.Body.Source, by))
+	}
+	return s.paused(writing, s.engine().ResumeEngine(writing, by))
+}
+
+// paused shows what is paused behind an action.
+func (s *Server) paused(ctx context.Context, err error) (*Answer[Paused], error) {
+	if err != nil {
+		return nil, err
+	}
+	return view(ctx, s, AtSeq{}, func(v projections.View) (Paused, error) {
+		list, err := v.Paused()
+		return Paused{Items: orEmpty(list)}, err
+	})
+}

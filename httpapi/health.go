@@ -1,0 +1,198 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
+	"github.com/towline-dev/towline/projections"
+)
+
+// Health says that the process can answer. It is never tied to one row of work.
+type Health struct {
+	Status string `json:"status" enum:"ok"`
+}
+
+// Readiness says whether the node does its work, and what a person should know.
+type Readiness struct {
+	Status  string   `json:"status" enum:"ok,degraded,unavailable" doc:"degraded: it works, and something needs a look"`
+	Reasons []Reason `json:"reasons" nullable:"false"`
+	Loops   []Loop   `json:"loops" nullable:"false" doc:"of the engine, with the age of their last success"`
+}
+
+// Reason is one thing that is not as it should be.
+type Reason struct {
+	What  string    `json:"what" enum:"store_unavailable,loop_stalled,not_running,clock,breaker_open,overdue,unresolved,parked,held"`
+	ID    string    `json:"id,omitzero" doc:"of what it is about"`
+	Since time.Time `json:"since,omitzero"`
+	Text  string    `json:"text,omitzero"`
+	Fix   string    `json:"fix,omitzero"`
+}
+
+// Loop is one of the loops of the engine.
+type Loop struct {
+	Name        string `json:"name"`
+	LastSuccess int64  `json:"last_success_age_ms" doc:"-1: there was none yet"`
+	FailingMS   int64  `json:"failing_ms,omitzero" doc:"for how long each round has failed"`
+	Error       string `json:"error,omitzero"`
+}
+
+// Version of the program and its node.
+type Version struct {
+	Version     string        `json:"version"`
+	Incarnation events.NodeID `json:"incarnation" doc:"this start of the process"`
+}
+
+type (
+	healthOutput  struct{ Body Health }
+	versionOutput struct{ Body Version }
+	readyOutput   struct {
+		Status int
+		Body   Readiness
+	}
+)
+
+func (s *Server) healthOperations() {
+	Register(s, huma.Operation{Method: http.MethodGet, Path: "/healthz", Summary: "The process can answer"}, nil, func(context.Context, *struct{}) (*healthOutput, error) {
+		return &healthOutput{Health{"ok"}}, nil
+	})
+	Register(s, huma.Operation{Method: http.MethodGet, Path: "/version", Summary: "Version of the program"}, nil, func(context.Context, *struct{}) (*versionOutput, error) {
+		return &versionOutput{Version{Version: s.c.Version, Incarnation: s.engine().Node()}}, nil
+	})
+	ready := huma.Operation{
+		Method: http.MethodGet, Path: "/readyz", Summary: "The node does its work",
+		Description: "503 only if the store cannot be written, or a loop of the engine has had no success for three intervals.",
+	}
+	Register(s, ready, nil, s.ready)
+	responses := s.api.OpenAPI().Paths[ready.Path].Get.Responses
+	responses["503"] = &huma.Response{Description: "It does not", Content: responses["200"].Content}
+}
+
+func (s *Server) ready(ctx context.Context, _ *struct{}) (*readyOutput, error) {
+	r := s.readiness(ctx)
+	if callerOf(ctx).role == nobody {
+		for i := range r.Reasons { // a stranger hears that something is wrong, and not of what
+			r.Reasons[i].ID, r.Reasons[i].Text, r.Reasons[i].Fix = "", "", ""
+		}
+		for i := range r.Loops {
+			r.Loops[i].Error = ""
+		}
+	}
+	out := &readyOutput{Status: http.StatusOK, Body: r}
+	if r.Status == "unavailable" {
+		out.Status = http.StatusServiceUnavailable
+	}
+	return out, nil
+}
+
+const probeTime = 2 * time.Second
+
+func (s *Server) readiness(ctx context.Context) Readiness {
+	r := Readiness{Status: "ok", Reasons: []Reason{}, Loops: []Loop{}}
+	down := func(reason Reason) { r.Status, r.Reasons = "unavailable", append(r.Reasons, reason) }
+	asking, done := detached(ctx, probeTime)
+	defer done()
+	// A transaction that writes nothing: it takes the write lock, and leaves no trace on the disk.
+	if err := s.engine().Transact(asking, "", func(*towline.Tx) error { return nil }); err != nil {
+		down(Reason{What: "store_unavailable", Text: err.Error(), Fix: mustPage(CodeStoreUnavailable).Fix})
+	}
+	s.loops(&r, down)
+	known, err := s.conditions(asking)
+	if err != nil && r.Status == "ok" {
+		down(Reason{What: "store_unavailable", Text: err.Error(), Fix: mustPage(CodeStoreUnavailable).Fix})
+	}
+	if len(known) > 0 && r.Status == "ok" {
+		r.Status = "degraded"
+	}
+	r.Reasons = append(r.Reasons, known...)
+	return r
+}
+
+// stallAfter is how many intervals a loop may be without a success.
+const stallAfter = 3
+
+func (s *Server) loops(r *Readiness, down func(Reason)) {
+	limit := stallAfter * s.engine().Knobs().ReconcileInterval
+	now := s.engine().Now().Time()
+	list := s.c.Node.Loops()
+	if len(list) == 0 {
+		down(Reason{What: "not_running", Text: "the loops of the node have not begun", Fix: "wait for the end of the start"})
+	}
+	for _, l := range list {
+		shown := Loop{Name: l.Name, LastSuccess: -1, Error: l.Error}
+		if !l.LastSuccess.IsZero() {
+			shown.LastSuccess = now.Sub(l.LastSuccess).Milliseconds()
+		}
+		if !l.FailingSince.IsZero() {
+			shown.FailingMS = now.Sub(l.FailingSince).Milliseconds()
+		}
+		r.Loops = append(r.Loops, shown)
+		silent := l.Name == "reconcile" && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > limit
+		failing := !l.FailingSince.IsZero() && now.Sub(l.FailingSince) > limit
+		if silent || failing {
+			down(Reason{What: "loop_stalled", ID: l.Name, Since: l.LastSuccess, Text: "its last success is too old: " + l.Error, Fix: "look at the log of the process; a restart loses nothing"})
+		}
+	}
+}
+
+// conditions are what a person should know, and what nobody needs to be woken for.
+func (s *Server) conditions(ctx context.Context) (out []Reason, err error) {
+	clock, err := s.engine().Health(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range clock {
+		out = append(out, Reason{What: "clock", ID: c.Name, Text: c.Text, Fix: "set the clock, or confirm that it is right: towline resume --clock-ok"})
+	}
+	err = s.engine().View(ctx, func(v projections.View) error {
+		breakers, err := v.OpenBreakers()
+		for _, b := range breakers {
+			out = append(out, Reason{What: "breaker_open", ID: b.Transport, Since: b.OpenedAt, Text: b.Cause, Fix: "mend the transport; what waits for it follows by itself, and no attempt is used up"})
+		}
+		if err == nil {
+			err = s.waiting(v, &out)
+		}
+		return err
+	})
+	return out, err
+}
+
+// waiting adds entries that wait for a person, and the oldest that is overdue.
+func (s *Server) waiting(v projections.View, out *[]Reason) error {
+	const most = 20
+	held, err := v.HeldRegisters(most)
+	if err != nil {
+		return err
+	}
+	for _, h := range held {
+		alias := ident.EntryAlias(h.Key(), h.Current)
+		switch h.Status {
+		case "unresolved":
+			*out = append(*out, Reason{What: "unresolved", ID: alias, Since: h.LastDispatched, Text: "nobody knows whether it was sent", Fix: "towline outbox resolve " + alias + " --delivered | --lost --reason …"})
+		case "parked":
+			*out = append(*out, Reason{What: "parked", ID: alias, Text: h.LastText, Fix: "towline outbox requeue " + alias + " --reason …"})
+		}
+	}
+	effects, err := v.HeldEffects(events.RunID{}, most)
+	if err != nil {
+		return err
+	}
+	for _, r := range effects {
+		*out = append(*out, Reason{What: "held", ID: r.Run.Short(), Text: "its post_sync has failed as often as its run allows", Fix: "towline outbox requeue " + r.Run.Short() + "/post_sync --reason …"})
+	}
+	due, err := v.OpenRegisters(1)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	if age := s.engine().Now().Time().Sub(due[0].AvailableAt); age > stallAfter*s.engine().Knobs().ReconcileInterval {
+		alias := ident.EntryAlias(due[0].Key(), due[0].Current)
+		*out = append(*out, Reason{What: "overdue", ID: alias, Since: due[0].AvailableAt, Text: fmt.Sprintf("it is due since %s", age.Round(time.Second)), Fix: "towline why " + alias})
+	}
+	return nil
+}

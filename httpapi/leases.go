@@ -1,0 +1,378 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
+	"github.com/towline-dev/towline/projections"
+)
+
+// The worker protocol (surfaces 5.4): claim, renew, and one of complete, fail and release. A lease is known by its token
+// alone, which travels in the header Lease-Token and never in an address or a log (E-4). Times are relative, so the clock of
+// a worker does not matter (CLK-5).
+
+// Lease is a worker's right to one attempt of one unit.
+type Lease struct {
+	Token        string        `json:"lease_token" doc:"a secret: send it in the header Lease-Token, and write it nowhere"`
+	Unit         events.UnitID `json:"unit"`
+	Alias        string        `json:"alias"`
+	Run          events.RunID  `json:"run"`
+	Attempt      int           `json:"attempt"`
+	Fence        events.Fence  `json:"fence" doc:"what your sink compares, as text, in its own transaction: refuse a write with a lower one than it has seen"`
+	Store        string        `json:"store" doc:"whose fence it is: fences of two stores cannot be compared"`
+	ExpiresInMS  int64         `json:"expires_in_ms" doc:"until it ends if it is not renewed"`
+	RenewEveryMS int64         `json:"renew_every_ms"`
+	LifetimeMS   int64         `json:"lifetime_ms" doc:"until it ends, however often it is renewed"`
+	Sync         string        `json:"sync"`
+	Source       string        `json:"source"`
+	Dataset      string        `json:"dataset"`
+	Members      []string      `json:"members" nullable:"false" doc:"of a family, else the dataset itself"`
+	Mode         events.Mode   `json:"mode" enum:"incremental,backfill,full_resync"`
+	Window       Window        `json:"window"`
+	Surfaces     []string      `json:"surfaces" nullable:"false" doc:"all that you may write to"`
+	Fingerprint  string        `json:"fingerprint,omitzero"`
+	State        AnyJSON       `json:"state" doc:"what the last success of this source and dataset has left; null: nothing"`
+	Config       AnyJSON       `json:"config" doc:"of the sync; null: none"`
+}
+
+// Claim is the body of POST /v1/units/{id}/claim.
+type Claim struct {
+	Worker string `json:"worker" minLength:"1" maxLength:"200" doc:"for people"`
+}
+
+type claimInput struct {
+	ID   string `path:"id" doc:"ULID, unit/ULID, alias, or at least six characters of the end of the ULID"`
+	Body Claim
+}
+
+type leaseOutput struct{ Body Lease }
+
+// ClaimAny is the body of POST /v1/leases/claim.
+type ClaimAny struct {
+	Worker   string   `json:"worker" minLength:"1" maxLength:"200" doc:"for people"`
+	WaitMS   int64    `json:"wait_ms,omitzero" minimum:"0" maximum:"60000" doc:"wait so long for a unit"`
+	Max      int      `json:"max,omitzero" minimum:"1" maximum:"16" default:"1" doc:"leases at once"`
+	Syncs    []string `json:"syncs,omitempty" doc:"that this worker knows; not given: all"`
+	Sources  []string `json:"sources,omitempty" doc:"the same"`
+	Datasets []string `json:"datasets,omitempty" doc:"the same"`
+}
+
+type claimAnyInput struct{ Body ClaimAny }
+
+type leasesOutput struct {
+	Status int
+	Body   *Leases
+}
+
+// Leases are those that a worker has got.
+type Leases struct {
+	Leases []Lease `json:"leases" nullable:"false"`
+}
+
+// Renewed says how long a lease lasts now.
+type Renewed struct {
+	ExpiresInMS  int64 `json:"expires_in_ms"`
+	RenewEveryMS int64 `json:"renew_every_ms"`
+	LifetimeMS   int64 `json:"lifetime_ms"`
+}
+
+// Progress of a unit, in whatever its worker counts.
+type Progress struct {
+	Done  int64 `json:"done" minimum:"0"`
+	Total int64 `json:"total,omitzero" minimum:"0"`
+}
+
+// Renew is the body of POST /v1/leases/renew.
+type Renew struct {
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+type renewInput struct {
+	Token string `header:"Lease-Token" required:"true"`
+	Body  Renew
+}
+
+type renewedOutput struct{ Body Renewed }
+
+// Result is what a worker reports of a unit that succeeded.
+type Result struct {
+	Rows        int             `json:"rows,omitzero" minimum:"0" doc:"written by this attempt"`
+	Fingerprint string          `json:"fingerprint,omitzero" doc:"of what was read"`
+	State       json.RawMessage `json:"state,omitempty" doc:"for the next unit of the same source and dataset"`
+	Detail      json.RawMessage `json:"detail,omitempty" doc:"for people"`
+}
+
+// Complete is the body of POST /v1/leases/complete.
+type Complete struct {
+	Result Result          `json:"result,omitzero"`
+	State  json.RawMessage `json:"state,omitempty" doc:"for the next unit of the same source and dataset; at most 64 KiB with result.detail"`
+}
+
+// Fail is the body of POST /v1/leases/fail.
+type Fail struct {
+	Category     events.Category `json:"category" enum:"rate_limit,timeout,network,auth,not_found,configuration,provider_error,sink_error,undeclared_surface"`
+	Detail       string          `json:"detail,omitzero" doc:"secrets are masked, and it is cut"`
+	RetryAfterMS int64           `json:"retry_after_ms,omitzero" minimum:"0" doc:"of a rate limit: when it ends"`
+	Account      string          `json:"account,omitzero" maxLength:"200" doc:"of a rate limit: whose it is, if sources share it"`
+	Result       Result          `json:"result,omitzero"`
+}
+
+// Release is the body of POST /v1/leases/release.
+type Release struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+type completeInput struct {
+	Token string `header:"Lease-Token" required:"true"`
+	Body  Complete
+}
+
+type failInput struct {
+	Token string `header:"Lease-Token" required:"true"`
+	Body  Fail
+}
+
+type releaseInput struct {
+	Token string `header:"Lease-Token" required:"true"`
+	Body  Release
+}
+
+type settledOutput struct{ Body Settled }
+
+// Settled says which attempt was ended. The same call again gives the same answer.
+type Settled struct {
+	Unit    events.UnitID `json:"unit"`
+	Attempt int           `json:"attempt"`
+}
+
+func (s *Server) leaseOperations() {
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/units/{id}/claim", Summary: "Claim the unit of a message",
+		Description: "409 not_claimable: it is not yours. Settle the message and do nothing.",
+	}, []string{CodeNotFound, CodeNotClaimable, CodeTooEarly}, s.claim)
+	op := huma.Operation{
+		Method: http.MethodPost, Path: "/v1/leases/claim", Summary: "Claim the next units, without a message",
+		Description: "204: there was none until the end of wait_ms.",
+	}
+	Register(s, op, nil, s.claimAny)
+	s.api.OpenAPI().Paths[op.Path].Post.Responses["204"] = &huma.Response{Description: "no unit waits"}
+	lost := []string{CodeLeaseLost}
+	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/leases/renew", Summary: "Renew a lease", Description: "410 lease_lost: stop, and write nothing more."}, lost, s.renew)
+	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/leases/complete", Summary: "End a unit well", Description: "410 lease_lost: it came too late, is kept as a late result, and changes nothing."}, lost, s.completeLease)
+	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/leases/fail", Summary: "End a unit badly, or schedule its next attempt"}, lost, s.failLease)
+	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/leases/release", Summary: "Hand a unit back; no retry is used up"}, lost, s.releaseLease)
+}
+
+// token is what a worker sends back: unit, attempt and secret, in one text that means nothing to it.
+func tokenOf(l towline.Lease) string {
+	return l.Unit.Unit.String() + "." + strconv.Itoa(l.Unit.Attempt) + "." + string(l.Token)
+}
+
+func leaseOf(l towline.Lease) Lease {
+	u := l.Unit
+	return Lease{
+		Token: tokenOf(l), Unit: u.Unit, Alias: u.Alias, Run: u.Run, Attempt: u.Attempt, Fence: l.Fence, Store: l.Store,
+		ExpiresInMS: l.ExpiresIn.Milliseconds(), RenewEveryMS: l.RenewEvery.Milliseconds(), LifetimeMS: l.Lifetime.Milliseconds(),
+		Sync: l.Sync, Source: u.Source, Dataset: u.Dataset, Members: notNil(u.Members), Mode: u.Mode, Window: windowOf(u.Window),
+		Surfaces: notNil(u.Surfaces), Fingerprint: u.Fingerprint, State: AnyJSON(l.State), Config: AnyJSON(l.Config),
+	}
+}
+
+func (s *Server) claim(ctx context.Context, in *claimInput) (*leaseOutput, error) {
+	id, err := s.findUnit(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.showUnit(ctx, id, AtSeq{})
+	if err != nil {
+		return nil, err
+	}
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	lease, err := s.engine().Claim(writing, id, towline.Worker{Name: in.Body.Worker, Remote: true})
+	if err != nil {
+		if p := problemOf(err); p.Code == CodeTooEarly {
+			return nil, p.after(time.Duration(s.until(shown.Body.AvailableAt)) * time.Millisecond)
+		}
+		return nil, err
+	}
+	return &leaseOutput{leaseOf(lease)}, s.heard(ctx, lease)
+}
+
+// heard gives a lease back of which its worker will never hear, because it has hung up: else the unit would count as lost
+// with a worker that never had it (HC-11).
+func (s *Server) heard(ctx context.Context, lease towline.Lease) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	return s.engine().Release(writing, lease, "its worker hung up before it heard of the claim")
+}
+
+func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput, error) {
+	b := in.Body
+	known := func(l projections.Lane) bool {
+		return has(b.Syncs, l.Sync) && has(b.Sources, l.Source) && has(b.Datasets, l.Dataset)
+	}
+	client := ctx
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.WaitMS)*time.Millisecond)
+	defer cancel()
+	stop := context.AfterFunc(s.stopping, cancel)
+	defer stop()
+	var poll <-chan time.Time
+	if s.engine().Shared() {
+		ticker := time.NewTicker(pollShared)
+		defer ticker.Stop()
+		poll = ticker.C
+	}
+	for {
+		heard := s.c.Node.Committed() // before the look, so that nothing falls between
+		leases, err := s.claimSome(ctx, b, known)
+		if err != nil {
+			return nil, err
+		}
+		if len(leases) > 0 {
+			out := &leasesOutput{Status: http.StatusOK, Body: &Leases{}}
+			for _, l := range leases {
+				if err := s.heard(client, l); err != nil {
+					return nil, err
+				}
+				out.Body.Leases = append(out.Body.Leases, leaseOf(l))
+			}
+			return out, nil
+		}
+		select {
+		case <-heard:
+		case <-poll:
+		case <-ctx.Done():
+			return &leasesOutput{Status: http.StatusNoContent}, nil
+		}
+	}
+}
+
+func has(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
+
+// claimSome takes one lease after the other, each in a transaction of its own (U-5). What it has it keeps, whatever comes.
+func (s *Server) claimSome(ctx context.Context, b ClaimAny, known func(projections.Lane) bool) (out []towline.Lease, err error) {
+	for len(out) < max(b.Max, 1) {
+		writing, done := detached(ctx, writeTime)
+		lease, found, err := s.engine().ClaimNext(writing, towline.Worker{Name: b.Worker, Remote: true}, known)
+		done()
+		if err != nil && len(out) == 0 {
+			return nil, err
+		}
+		if !found { // also behind an error: what it has it keeps
+			break
+		}
+		out = append(out, lease)
+	}
+	return out, nil
+}
+
+// held reads the lease of a token. What it says of the unit never changes; whether it is still held is decided by the engine.
+func (s *Server) held(ctx context.Context, text string) (towline.Lease, error) {
+	unit, rest, _ := strings.Cut(text, ".")
+	number, secret, _ := strings.Cut(rest, ".")
+	id, idErr := events.ParseUnitID(unit)
+	attempt, attemptErr := strconv.Atoi(number)
+	if idErr != nil || attemptErr != nil || attempt < 1 || secret == "" {
+		return towline.Lease{}, newProblem(CodeBadRequest, "Lease-Token is none: send lease_token of the claim as it was").withField("Lease-Token")
+	}
+	lease := towline.Lease{Token: events.Token(secret)}
+	err := s.engine().View(ctx, func(v projections.View) error {
+		u, ok, err := v.Unit(id)
+		if err != nil || !ok {
+			if err == nil {
+				err = fmt.Errorf("%s %s: %w", ident.NounUnit, id, towline.ErrLeaseLost)
+			}
+			return err
+		}
+		run, _, err := v.Run(u.Run)
+		u.Attempt = attempt
+		lease.Unit, lease.RenewEvery = u, run.Policy.Lease.Std()/3
+		return err
+	})
+	return lease, err
+}
+
+func (s *Server) renew(ctx context.Context, in *renewInput) (*renewedOutput, error) {
+	lease, err := s.held(ctx, in.Token)
+	if err != nil {
+		return nil, err
+	}
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	if lease, err = s.engine().Renew(writing, lease); err != nil {
+		return nil, err
+	}
+	return &renewedOutput{Renewed{
+		ExpiresInMS: lease.ExpiresIn.Milliseconds(), RenewEveryMS: lease.RenewEvery.Milliseconds(), LifetimeMS: lease.Lifetime.Milliseconds(),
+	}}, nil
+}
+
+func (s *Server) completeLease(ctx context.Context, in *completeInput) (*settledOutput, error) {
+	result, err := in.Body.Result.event(in.Body.State)
+	if err != nil {
+		return nil, err
+	}
+	return s.settle(ctx, in.Token, towline.Completed{Result: result})
+}
+
+// event is a result as it is stored. The state may stand beside it, or in it.
+func (r Result) event(state json.RawMessage) (events.Result, error) {
+	if len(state) > 0 && len(r.State) > 0 {
+		return events.Result{}, newProblem(CodeInvalidRequest, "state stands twice").withField("state").withFix("give it beside result only")
+	}
+	if len(state) == 0 {
+		state = r.State
+	}
+	return events.Result{Rows: r.Rows, Fingerprint: r.Fingerprint, State: orNone(state), Detail: orNone(r.Detail)}, nil
+}
+
+// orNone: null says that there is none.
+func orNone(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+func (s *Server) failLease(ctx context.Context, in *failInput) (*settledOutput, error) {
+	result, err := in.Body.Result.event(nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.settle(ctx, in.Token, towline.Failed{
+		Category: in.Body.Category, Text: in.Body.Detail, Result: result,
+		After: time.Duration(in.Body.RetryAfterMS) * time.Millisecond, Account: in.Body.Account,
+	})
+}
+
+func (s *Server) releaseLease(ctx context.Context, in *releaseInput) (*settledOutput, error) {
+	return s.settle(ctx, in.Token, towline.HandedBack{Reason: in.Body.Reason})
+}
+
+func (s *Server) settle(ctx context.Context, token string, how towline.Settle) (*settledOutput, error) {
+	lease, err := s.held(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	if err := s.engine().Settle(writing, lease, how); err != nil {
+		return nil, err
+	}
+	return &settledOutput{Settled{lease.Unit.Unit, lease.Unit.Attempt}}, nil
+}

@@ -1,0 +1,351 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/query"
+)
+
+// StartRun is the body of POST /v1/runs.
+type StartRun struct {
+	Sync     string      `json:"sync" minLength:"1"`
+	Mode     events.Mode `json:"mode,omitzero" enum:"incremental,backfill,full_resync" doc:"not given: incremental"`
+	Sources  *[]string   `json:"sources,omitempty" doc:"not given: all that are enabled; empty: none"`
+	Datasets *[]string   `json:"datasets,omitempty" doc:"the same"`
+	Since    time.Time   `json:"since,omitzero" doc:"of a backfill, inclusive"`
+	Before   time.Time   `json:"before,omitzero" doc:"of a backfill, exclusive"`
+	Reason   string      `json:"reason,omitzero" doc:"for the record"`
+}
+
+type startRunInput struct {
+	Key    string `header:"Idempotency-Key" doc:"the same key with the same body gives the first run, for 7 days"`
+	Prefer string `header:"Prefer" doc:"wait=SECONDS waits so long for the end of the run, 60 at most"`
+	Body   StartRun
+}
+
+// Accepted is the answer to a request that has made a run.
+type Accepted struct {
+	Status   int
+	Seq      string `header:"Towline-Seq"`
+	Location string `header:"Location" doc:"of the run"`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the key was known, and this is its run"`
+	Applied  string `header:"Preference-Applied"`
+	Body     Run
+}
+
+// Why is the body of an operator's action.
+type Why struct {
+	Reason string `json:"reason" minLength:"1" doc:"for the record"`
+}
+
+type runInput struct {
+	ID string `path:"id" doc:"ULID, run/ULID, or at least six characters of its end"`
+	AtSeq
+}
+
+type runActionInput struct {
+	ID   string `path:"id" doc:"ULID, run/ULID, or at least six characters of its end"`
+	Body Why
+}
+
+// RetryRun is the body of POST /v1/runs/{id}/retry.
+type RetryRun struct {
+	Cancelled bool   `json:"cancelled,omitzero" doc:"those that were cancelled, too"`
+	Reason    string `json:"reason,omitzero" doc:"for the record"`
+}
+
+type retryRunInput struct {
+	ID   string `path:"id" doc:"ULID, run/ULID, or at least six characters of its end"`
+	Key  string `header:"Idempotency-Key"`
+	Body RetryRun
+}
+
+type runsInput struct {
+	Page
+	AtSeq
+}
+
+func (s *Server) runOperations() {
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/runs", DefaultStatus: http.StatusAccepted, Summary: "Start a run",
+		Description: "202 once it is committed, also while the transport is down: its units start when it is back, and no attempt is used up meanwhile.",
+	}, []string{CodeNotFound, CodeRunExists, CodeSourcePaused, CodePayloadTooLarge, CodePlanTooLarge, CodeKeyReused, CodeDiskBudget}, s.startRun)
+	responses := s.api.OpenAPI().Paths["/v1/runs"].Post.Responses
+	responses["200"] = &huma.Response{Description: "It was waited for, and has ended", Headers: responses["202"].Headers, Content: responses["202"].Content}
+	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs, newest first"}, nil, s.listRuns)
+	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "One run"}, []string{CodeNotFound, CodeCompacted}, s.getRun)
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/runs/{id}/cancel", Summary: "Cancel a run, at once",
+		Description: "Repeating it changes nothing.",
+	}, []string{CodeNotFound, CodeAlreadyEnded}, s.cancelRun)
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/runs/{id}/retry", DefaultStatus: http.StatusAccepted, Summary: "Run again what failed of a run, as a new run",
+	}, []string{CodeNotFound, CodeConflict, CodeSourcePaused, CodeRunExists, CodePlanTooLarge, CodeKeyReused, CodeDiskBudget}, s.retryRun)
+	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs/{id}/why", Summary: "Why a run is no further"}, []string{CodeNotFound}, s.whyRun)
+}
+
+func (s *Server) startRun(ctx context.Context, in *startRunInput) (*Accepted, error) {
+	wait, applied, err := preferredWait(in.Prefer)
+	if err != nil {
+		return nil, err
+	}
+	b := in.Body
+	spec := towline.RunSpec{
+		Sync: b.Sync, Mode: b.Mode, Since: b.Since, Before: b.Before, Key: in.Key, By: towline.Actor{Name: callerOf(ctx).actor, Reason: b.Reason},
+	}
+	if b.Sources != nil {
+		spec.Sources = *b.Sources
+	}
+	if b.Datasets != nil {
+		spec.Datasets = *b.Datasets
+	}
+	writing, done := detached(ctx, planTime)
+	defer done()
+	planned, err := s.engine().Plan(writing, spec)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		s.waitForEnd(ctx, planned.Run, wait)
+	}
+	out, err := s.accepted(ctx, planned)
+	if err == nil && wait > 0 {
+		out.Applied = applied
+		if out.Body.State.Terminal() {
+			out.Status = http.StatusOK
+		}
+	}
+	return out, err
+}
+
+const maxWait = time.Minute
+
+// preferredWait reads wait=SECONDS of RFC 7240; what else is preferred is not heard.
+func preferredWait(header string) (time.Duration, string, error) {
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if !strings.EqualFold(name, "wait") {
+			continue
+		}
+		seconds, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31)
+		if err != nil {
+			return 0, "", newProblem(CodeBadRequest, fmt.Sprintf("wait=%q is no number of seconds", value)).withField("Prefer")
+		}
+		wait := min(time.Duration(seconds)*time.Second, maxWait)
+		return wait, fmt.Sprintf("wait=%d", int(wait.Seconds())), nil
+	}
+	return 0, "", nil
+}
+
+// waitForEnd comes back when the run has ended, the time is over, the client has gone or the server stops.
+func (s *Server) waitForEnd(ctx context.Context, run events.RunID, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	stop := context.AfterFunc(s.stopping, cancel)
+	defer stop()
+	_, _ = s.engine().Wait(ctx, run) // whatever ends it, the state of the run is read behind it
+}
+
+// accepted shows a run that was just planned.
+func (s *Server) accepted(ctx context.Context, planned towline.Planned) (*Accepted, error) {
+	out := &Accepted{Status: http.StatusAccepted, Location: runPath(planned.Run)}
+	if planned.Replayed {
+		out.Replayed = "true"
+	}
+	shown, err := s.showRun(context.WithoutCancel(ctx), planned.Run, AtSeq{})
+	if err != nil {
+		return nil, err
+	}
+	out.Seq, out.Body = shown.Seq, shown.Body
+	return out, nil
+}
+
+func (s *Server) getRun(ctx context.Context, in *runInput) (*Answer[Run], error) {
+	id, err := s.findRun(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.showRun(ctx, id, in.AtSeq)
+}
+
+func (s *Server) findRun(ctx context.Context, name string) (id events.RunID, err error) {
+	err = s.engine().View(ctx, func(v projections.View) error {
+		id, err = ident.Run(v, name)
+		return err
+	})
+	return id, err
+}
+
+func (s *Server) showRun(ctx context.Context, id events.RunID, at AtSeq) (*Answer[Run], error) {
+	return view(ctx, s, at, func(v projections.View) (Run, error) {
+		row, ok, err := v.Run(id)
+		if err != nil {
+			return Run{}, err
+		}
+		if !ok {
+			return Run{}, noSuch(ident.NounRun, id.String())
+		}
+		out := runOf(row)
+		if !row.Status.Terminal() {
+			if out.Dispatch, err = s.dispatchOf(v, id); err != nil {
+				return Run{}, err
+			}
+		}
+		if at.AtSeq != 0 {
+			return out, nil // who retried it is a fold of the whole log
+		}
+		const most = 20
+		retries, err := v.RetriesOf(id, most)
+		for _, r := range retries {
+			out.Retries = append(out.Retries, r.Run)
+		}
+		return out, err
+	})
+}
+
+func noSuch(noun, id string) error {
+	return newProblem(CodeNotFound, fmt.Sprintf("there is no %s %s", noun, id)).withField("id")
+}
+
+// dispatchOf is how far the wakeup is that starts the units of a run.
+func (s *Server) dispatchOf(v projections.View, run events.RunID) (*Dispatch, error) {
+	registers, err := v.RegistersOf(run)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range registers {
+		if r.Kind != events.KindDispatch {
+			continue
+		}
+		d := &Dispatch{
+			Entry: ident.EntryAlias(r.Key(), r.Current), State: string(r.Status), Transport: s.c.Node.Transport(r.Kind), Attempts: r.Attempts, Error: r.LastText,
+		}
+		if r.Status == decider.RegisterPending && !r.AvailableAt.IsZero() {
+			d.NextTryMS = s.until(r.AvailableAt)
+		}
+		return d, s.addBreaker(v, r, d)
+	}
+	return nil, nil
+}
+
+func (s *Server) addBreaker(v projections.View, r projections.Register, d *Dispatch) error {
+	breakers, err := v.OpenBreakers()
+	for _, b := range breakers {
+		if b.Node == s.engine().Node() && b.Transport == d.Transport {
+			d.Breaker, d.Since, d.Error = "open", b.OpenedAt, b.Cause
+			d.NextTryMS = max(s.until(b.Until), s.until(r.AvailableAt))
+		}
+	}
+	return err
+}
+
+// until is how many milliseconds a time lies ahead; 0: it does not.
+func (s *Server) until(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.Sub(s.engine().Now().Time()).Milliseconds(), 0)
+}
+
+func (s *Server) listRuns(ctx context.Context, in *runsInput) (*Answer[List[Run]], error) {
+	var before events.RunID
+	if in.After != "" {
+		var err error
+		if before, err = events.ParseRunID(in.After); err != nil {
+			return nil, badCursor()
+		}
+	}
+	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Run], error) {
+		terms, err := s.search(v, query.Runs, in.Page, in.AtSeq)
+		if err != nil {
+			return List[Run]{}, err
+		}
+		found, err := v.FindRuns(terms, before, in.Limit)
+		return listOf(found.Rows, runOf, found.More, found.Next.String()), err
+	})
+}
+
+func badCursor() error {
+	return newProblem(CodeBadRequest, "after is no cursor of this list").withField("after").withFix("send next of the page before, or leave it out")
+}
+
+// search reads the query of a list; ages are counted back from the event of a past, and from now in the present.
+func (s *Server) search(v projections.View, subject query.Subject, p Page, at AtSeq) ([]projections.Term, error) {
+	now := s.engine().Now()
+	if at.AtSeq != 0 {
+		_, then, err := v.Head()
+		if err != nil {
+			return nil, err
+		}
+		now = then
+	}
+	f, err := query.Parse(subject, p.Where, now.Time())
+	return f.Terms(), err
+}
+
+func (s *Server) cancelRun(ctx context.Context, in *runActionInput) (*Answer[Run], error) {
+	id, err := s.findRun(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	if err := s.engine().CancelRun(writing, id, s.by(ctx, in.Body.Reason)); err != nil {
+		return nil, s.ended(ctx, err, func(v projections.View) (string, error) {
+			row, _, err := v.Run(id)
+			return string(row.Status), err
+		})
+	}
+	return s.showRun(writing, id, AtSeq{})
+}
+
+// by is who acts, for the record.
+func (s *Server) by(ctx context.Context, reason string) towline.Actor {
+	return towline.Actor{Name: callerOf(ctx).actor, Reason: reason}
+}
+
+// ended turns the conflict of a cancel into already_ended, with the state in which the thing is.
+func (s *Server) ended(ctx context.Context, err error, state func(projections.View) (string, error)) error {
+	p := problemOf(err)
+	if p.Code != CodeConflict {
+		return err
+	}
+	was := p
+	p = newProblem(CodeAlreadyEnded, was.Detail)
+	viewErr := s.engine().View(context.WithoutCancel(ctx), func(v projections.View) (err error) {
+		p.State, err = state(v)
+		return err
+	})
+	if viewErr != nil {
+		return viewErr
+	}
+	return p
+}
+
+func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*Accepted, error) {
+	id, err := s.findRun(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	writing, done := detached(ctx, writeTime)
+	defer done()
+	planned, err := s.engine().RetryFailed(writing, towline.RetrySpec{
+		Run: id, Cancelled: in.Body.Cancelled, Key: in.Key, By: s.by(ctx, in.Body.Reason),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.accepted(ctx, planned)
+}
