@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/towline-dev/towline/events"
 )
@@ -211,7 +212,10 @@ func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.Method != http.MethodPost {
 		return nil
 	}
+	reading := http.NewResponseController(w)
+	_ = reading.SetReadDeadline(time.Now().Add(bodyTime)) // a server that has none reads without
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxBody()))
+	_ = reading.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -233,7 +237,10 @@ func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) *Problem {
 	return nil
 }
 
-const defaultMaxBody = 256 << 10
+const (
+	defaultMaxBody = 256 << 10
+	bodyTime       = 30 * time.Second // to read a body
+)
 
 func (s *Server) maxBody() int64 {
 	if s.c.MaxBody > 0 {

@@ -47,10 +47,10 @@ type world struct {
 	port   string // of loopback: host:port
 	client *http.Client
 
-	stop    context.CancelFunc
-	ended   chan error
-	routing routers.Router
-	calls   map[string]bool // operations that were answered
+	stop     context.CancelFunc
+	ended    chan error
+	routing  routers.Router
+	document *openapi3.T
 }
 
 // setup is what a test changes of the node and the API before they start.
@@ -84,7 +84,7 @@ func start(t *testing.T, change ...func(*setup)) *world {
 	for _, f := range change {
 		f(&c)
 	}
-	w := &world{t: t, dir: dir, ended: make(chan error, 2), calls: map[string]bool{}}
+	w := &world{t: t, dir: dir, ended: make(chan error, 2)}
 	w.node, err = node.Open(context.Background(), c.node)
 	require.NoError(t, err)
 	c.api.Node, c.api.Version = w.node, "1.2.3"
@@ -145,6 +145,7 @@ func (w *world) loadDocument() {
 	require.NoError(w.t, err)
 	doc.Servers = nil
 	require.NoError(w.t, doc.Validate(context.Background()))
+	w.document = doc
 	w.routing, err = gorillamux.NewRouter(doc)
 	require.NoError(w.t, err)
 }
@@ -208,7 +209,7 @@ func (w *world) fits(r *http.Request, got reply) {
 		require.Equal(w.t, "application/problem+json", got.header.Get("Content-Type"), "%s %s: %s", r.Method, r.URL, got.body)
 		return
 	}
-	w.calls[route.Method+" "+route.Path] = true
+	answered.Store(route.Method+" "+route.Path, true)
 	if got.status == http.StatusNotModified {
 		require.Empty(w.t, got.body)
 		return

@@ -21,6 +21,7 @@ func Register[I, O any](s *Server, op huma.Operation, codes []string, handle fun
 	}
 	op.SkipValidateParams = false
 	op.MaxBodyBytes = s.maxBody()
+	op.BodyReadTimeout = -1 // the guard has read it: a deadline would end the request, and the next one of the connection
 	schema := s.api.OpenAPI().Components.Schemas.Schema(problemStruct, true, "Problem")
 	every := []string{CodeBadRequest, CodeUnauthenticated, CodeForbidden, CodeInvalidRequest, CodeStoreUnavailable, CodeInternal}
 	op.Responses = map[string]*huma.Response{"default": {
@@ -47,7 +48,7 @@ type Answer[T any] struct {
 
 // AtSeq is the parameter of every read of a view.
 type AtSeq struct {
-	AtSeq int64 `query:"at_seq" minimum:"0" doc:"as it was behind this event; not given: now"`
+	AtSeq int64 `query:"at_seq" minimum:"1" doc:"as it was behind this event; not given: now"`
 }
 
 // Page is the parameter of every list.

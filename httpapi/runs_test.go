@@ -1,8 +1,10 @@
 package httpapi_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -91,6 +93,38 @@ func TestARefusedRunWritesNothing(t *testing.T) {
 	w.send("POST", "/v1/pause", map[string]any{"source": "south", "reason": "r"}).is(http.StatusOK, nil)
 	w.send("POST", "/v1/runs", map[string]any{"sync": "days"}).problem("source_paused")
 	require.Equal(t, head, seqBefore(w, 2))
+}
+
+// HC-22, P-5: a run that selects nothing is accepted and over, and says why; 0 of 0 is no division.
+func TestARunOfNothingIsOver(t *testing.T) {
+	w := start(t, func(c *setup) { c.idle = true })
+	var run httpapi.Run
+	w.send("POST", "/v1/runs", map[string]any{"sync": "days", "sources": []string{}}, "Prefer", "wait=60").is(http.StatusOK, &run)
+	require.Equal(t, "failed", string(run.State))
+	require.Equal(t, "no_sync_units_planned", run.Reason)
+	require.Zero(t, run.Units)
+	require.Empty(t, run.PostSync)
+	var why httpapi.Explanation
+	w.send("GET", "/v1/runs/"+run.Alias+"/why", nil).is(http.StatusOK, &why)
+	require.Empty(t, why.Reason)
+}
+
+// HC-10, T-2: while another program holds the write lock a trigger is refused as unavailable, with when to come again; reads
+// are answered; and the same request succeeds behind it.
+func TestALockedStoreIsUnavailable(t *testing.T) {
+	w := start(t, oneDay, func(c *setup) { c.idle = true })
+	db, err := sql.Open("sqlite", filepath.Join(w.dir, "towline.db"))
+	require.NoError(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.Exec(`BEGIN IMMEDIATE`)
+	require.NoError(t, err)
+	p := w.send("POST", "/v1/runs", map[string]any{"sync": "days"}, "Idempotency-Key", "k").problem("store_unavailable")
+	require.Positive(t, p.RetryAfterMS)
+	w.send("GET", "/v1/runs", nil).is(http.StatusOK, nil)
+	_, err = db.Exec(`ROLLBACK`)
+	require.NoError(t, err)
+	w.send("POST", "/v1/runs", map[string]any{"sync": "days"}, "Idempotency-Key", "k").is(http.StatusAccepted, nil)
 }
 
 // seqBefore is the position of the log without its newest events.

@@ -50,7 +50,6 @@ type Server struct {
 	api     huma.API
 	handler http.Handler
 	pasts   pasts
-	pull    chan struct{} // one worker at a time looks for a unit
 
 	stopping context.Context // ends when the server begins to stop: streams and long polls end with it
 	stop     context.CancelFunc
@@ -61,7 +60,7 @@ func New(c Config) (*Server, error) {
 	if c.Node == nil {
 		return nil, errors.New("httpapi: node is missing")
 	}
-	s := &Server{c: c, logger: c.Logger, mux: http.NewServeMux(), pull: make(chan struct{}, 1)}
+	s := &Server{c: c, logger: c.Logger, mux: http.NewServeMux()}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}

@@ -57,6 +57,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
+	w.Header().Set("Connection", "close") // its deadlines are those of the stream
 	w.Header().Set(seqHeader, t.place.String())
 	w.WriteHeader(http.StatusOK)
 	ctx, cancel := context.WithCancel(r.Context())

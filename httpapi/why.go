@@ -59,10 +59,13 @@ func (s *Server) why(ctx context.Context, at AtSeq, thing ident.Thing) (*Answer[
 	if err != nil {
 		return nil, err
 	}
-	return view(ctx, s, AtSeq{}, func(v projections.View) (Explanation, error) {
+	answer, err := view(ctx, s, AtSeq{}, func(v projections.View) (Explanation, error) {
 		out := s.explain(w)
-		return out, addWindow(v, thing, &out)
+		err := addWindow(v, thing, &out)
+		return out, err
 	})
+	answer.ETag = "" // it goes by the clock, too
+	return answer, err
 }
 
 func (s *Server) explain(w towline.Why) Explanation {

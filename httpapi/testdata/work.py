@@ -1,0 +1,54 @@
+"""What the test's workers do: write one row for each unit, behind the fence, when the test lets them.
+
+The test talks with them by files: NAME.started appears when a unit was claimed, and the work goes on when NAME.go is there.
+"""
+
+import os
+import sqlite3
+import time
+
+from towline_worker import FENCES, Failure, HandBack, RateLimited, guard
+
+FOLDER, NAME, MODE = os.environ["TEST_FOLDER"], os.environ["TEST_NAME"], os.environ.get("TEST_MODE", "")
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def work(unit, beat):
+    if MODE == "categories" and unit["attempt"] == 1:
+        ends(unit["window"]["name"])
+    if MODE in ("wait", "blind"):
+        with open(path(NAME + ".started"), "w", encoding="utf-8") as f:
+            f.write(unit["unit"])
+        while not os.path.exists(path(NAME + ".go")):
+            if MODE == "wait":
+                beat.check()
+            time.sleep(0.005)
+    db = sqlite3.connect(path("rows.db"), timeout=30, isolation_level=None)
+    try:
+        db.execute(FENCES)
+        db.execute("CREATE TABLE IF NOT EXISTS rows (source TEXT, win TEXT, worker TEXT)")
+        db.execute("BEGIN IMMEDIATE")
+        guard(db, unit)
+        db.execute("DELETE FROM rows WHERE source = ? AND win = ?", (unit["source"], unit["window"]["name"]))
+        db.execute("INSERT INTO rows VALUES (?, ?, ?)", (unit["source"], unit["window"]["name"], NAME))
+        db.execute("COMMIT")
+    finally:
+        db.close()
+    beat.progress = {"done": 1, "total": 1}
+    return {"rows": 1}, {"last": unit["window"]["name"], "big": 1234567890123456789}
+
+
+def ends(window):
+    """Each way to end an attempt that is no success, by the day of the window."""
+    day = window[-2:]
+    if day == "28":
+        raise RateLimited(retry_after=0.05, detail="slow down")
+    if day == "27":
+        raise HandBack("not now")
+    if day == "26":
+        raise Failure("network", "no route; token=abc123")
+    if day == "25":
+        raise ValueError("unexpected")
