@@ -1,22 +1,14 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strconv"
 	"strings"
-	"time"
-
-	"github.com/towline-dev/towline/events"
 )
 
 // caller is who sends a request.
@@ -188,121 +180,3 @@ func actorOf(r *http.Request, c caller) string {
 	}
 	return "api:token"
 }
-
-// numbers of queries. One that does not fit into 64 bits is refused as it is in a body.
-var numbers = []string{"limit", "at_seq", "after_seq"}
-
-func checkQuery(u *url.URL) *Problem {
-	q, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return newProblem(CodeBadRequest, "the query of the URL cannot be read: "+err.Error())
-	}
-	for _, name := range numbers {
-		for _, text := range q[name] {
-			if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 0 {
-				return newProblem(CodeBadRequest, fmt.Sprintf("%s is no number from 0 to 9223372036854775807", name)).withField(name)
-			}
-		}
-	}
-	return nil
-}
-
-// takeBody reads the body, up to its bound, and puts it back.
-func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) *Problem {
-	if r.Method != http.MethodPost {
-		return nil
-	}
-	reading := http.NewResponseController(w)
-	_ = reading.SetReadDeadline(time.Now().Add(bodyTime)) // a server that has none reads without
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxBody()))
-	_ = reading.SetReadDeadline(time.Time{})
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return newProblem(CodePayloadTooLarge, fmt.Sprintf("the body is larger than %d bytes", s.maxBody()))
-	case err != nil:
-		return newProblem(CodeBadRequest, "the body ends too early")
-	}
-	if len(bytes.TrimSpace(body)) == 0 {
-		body = []byte("{}") // a POST that says nothing
-	} else if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return newProblem(CodeUnsupportedMedia, "the body has another Content-Type than application/json").withField("Content-Type")
-	}
-	if err := checkJSON(body); err != nil {
-		return newProblem(CodeBadRequest, err.Error()).withField("body")
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-	return nil
-}
-
-const (
-	defaultMaxBody = 256 << 10
-	bodyTime       = 30 * time.Second // to read a body
-)
-
-func (s *Server) maxBody() int64 {
-	if s.c.MaxBody > 0 {
-		return s.c.MaxBody
-	}
-	return defaultMaxBody
-}
-
-// answer adds what every answer has: the position of the log, and 304 for one that the client has already.
-type answer struct {
-	http.ResponseWriter
-	s       *Server
-	r       *http.Request
-	written bool
-	empty   bool // 304: the body is dropped
-}
-
-const seqHeader = "Towline-Seq"
-
-func (a *answer) WriteHeader(status int) {
-	if a.written {
-		return
-	}
-	a.written = true
-	h := a.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	if h.Get(seqHeader) == "" {
-		if seq := a.s.head(a.r.Context()); seq > 0 {
-			h.Set(seqHeader, seq.String())
-		}
-	}
-	if etag := h.Get("ETag"); status == http.StatusOK && etag != "" {
-		h.Set("Cache-Control", "no-cache")
-		if matches(a.r.Header.Get("If-None-Match"), etag) {
-			h.Del("Content-Type")
-			a.empty = true
-			status = http.StatusNotModified
-		}
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-func (a *answer) Write(b []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	if a.empty {
-		return len(b), nil
-	}
-	return a.ResponseWriter.Write(b)
-}
-
-// Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-func matches(header, etag string) bool {
-	for given := range strings.SplitSeq(header, ",") {
-		given = strings.TrimPrefix(strings.TrimSpace(given), "W/")
-		if given == etag || given == "*" {
-			return true
-		}
-	}
-	return false
-}
-
-func etagOf(seq events.Position) string { return `"` + seq.String() + `"` }

@@ -156,6 +156,26 @@ func TestWhatIsParkedIsRequeued(t *testing.T) {
 	w.send("POST", path+"/requeue", map[string]any{"reason": "go on"}).problem("conflict")
 }
 
+// Surfaces 0, M-1: the entry of an application message is called by the id of the message, now and in the past.
+func TestAMessageHasAnEntry(t *testing.T) {
+	w := start(t, func(c *setup) { c.idle = true })
+	m, err := w.node.Engine().Submit(t.Context(), towline.Message{Topic: "t", Payload: []byte(`{}`)})
+	require.NoError(t, err)
+	var e, then httpapi.Entry
+	w.send("GET", "/v1/outbox/"+escape(m.Message.String()+"/message#1"), nil).is(http.StatusOK, &e)
+	require.Equal(t, m.Message.String()+"/message#1", e.Alias)
+	r := w.send("GET", "/v1/outbox/"+m.Message.String()[18:]+".message", nil)
+	r.is(http.StatusOK, &then)
+	require.Equal(t, e, then)
+	w.plan(1)
+	w.send("GET", "/v1/outbox/"+m.Message.String()+".message.1?at_seq="+r.header.Get("Towline-Seq"), nil).is(http.StatusOK, &then)
+	require.Equal(t, e, then)
+	w.send("GET", "/v1/outbox/"+m.Message.String()+".message.1?at_seq=2", nil).problem("not_found")
+	var why httpapi.Explanation
+	w.send("GET", "/v1/outbox/"+m.Message.String()+".message/why", nil).is(http.StatusOK, &why)
+	require.Equal(t, "unconfigured", why.Reason)
+}
+
 // unsure is a transport of which nobody knows what it has done.
 type unsure struct{}
 

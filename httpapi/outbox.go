@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -72,7 +73,7 @@ func (s *Server) getEntry(ctx context.Context, in *entryInput) (*Answer[Entry], 
 // showEntry shows a register. A wakeup that it has not reached is not found; an older one is shown as the register is now.
 func (s *Server) showEntry(ctx context.Context, k projections.Key, n int, at AtSeq) (*Answer[Entry], error) {
 	return view(ctx, s, at, func(v projections.View) (Entry, error) {
-		registers, err := v.RegistersOf(k.Owner)
+		registers, err := registersOf(v, k, at)
 		if err != nil {
 			return Entry{}, err
 		}
@@ -90,6 +91,17 @@ func (s *Server) showEntry(ctx context.Context, k projections.Key, n int, at AtS
 		}
 		return Entry{}, noSuch(ident.NounEntry, ident.EntryID(k, n))
 	})
+}
+
+// registersOf are those of an owner. A past knows the registers of a run by its streams; that of a message it finds where the
+// owner stands in the list.
+func registersOf(v projections.View, k projections.Key, at AtSeq) ([]projections.Register, error) {
+	if k.Kind != events.KindMessage || at.AtSeq == 0 {
+		return v.RegistersOf(k.Owner)
+	}
+	const behindEveryKind = "~"
+	found, err := v.FindRegisters(nil, projections.Key{Owner: k.Owner, Kind: behindEveryKind}, 1)
+	return slices.DeleteFunc(found.Rows, func(r projections.Register) bool { return r.Owner != k.Owner }), err
 }
 
 func (s *Server) whyEntry(ctx context.Context, in *entryInput) (*Answer[Explanation], error) {

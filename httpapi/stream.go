@@ -218,6 +218,9 @@ func (t *tail) send(b []byte) error {
 		if err := t.out.SetWriteDeadline(time.Now().Add(cmp.Or(t.s.c.Patience, defaultPatience))); err != nil {
 			return err
 		}
+		if t.s.stopping.Err() != nil { // just now, and its deadline was overwritten
+			_ = t.out.SetWriteDeadline(time.Now().Add(byeTime))
+		}
 	}
 	if _, err := t.w.Write(b); err != nil {
 		return err
