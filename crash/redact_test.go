@@ -77,6 +77,7 @@ var kept = map[string]string{
 	"ScheduleDefined.Overlap":          aWord,
 	"OccurrencesMissed.FromCivil":      aTime,
 	"OccurrencesMissed.ToCivil":        aTime,
+	"OccurrencesMissed.Reason":         aWord,
 	"OccurrenceSkipped.Reason":         aWord,
 	"NodeStarted.Version":              "the release of a program",
 	"NodeStarted.Config":               settings,
