@@ -107,9 +107,8 @@ func wakeupOf(id string) int {
 
 // failure is an effect that happens at most once, and has failed.
 type failure struct {
-	Run    events.RunID    `json:"run"`
-	Target string          `json:"target"`
-	Says   events.Category `json:"says"`
+	Run    events.RunID `json:"run"`
+	Target string       `json:"target"`
 }
 
 func recordFailures(log []events.Envelope) (out []failure) {
@@ -121,14 +120,15 @@ func recordFailures(log []events.Envelope) (out []failure) {
 			once[run] = e.Policy.PostSync == events.ExactlyOnce
 		case events.PostSyncFailed:
 			if !once[run] {
-				out = append(out, failure{run, e.Target, e.Category})
+				out = append(out, failure{run, e.Target})
 			}
 		}
 	}
 	return out
 }
 
-// failing is the destination of a world in which effects fail as they have failed. The others it takes note of.
+// failing is the destination of a world in which effects fail that have failed. What failed is a script there, whatever it was
+// in the log, so its category is that of a script. The others it takes note of.
 type failing struct {
 	*sim.Destination
 	failures []failure
