@@ -156,8 +156,8 @@ func (w *World) advance(d time.Duration) time.Duration {
 
 // The bounds of a world that makes no progress.
 const (
-	maxTurns  = 50_000
-	maxStill  = 20_000 // turns in which nothing is appended
+	maxTurns  = 300_000
+	maxStill  = 20_000 // turns in which nothing is appended; the worlds of the tests have none of a thousand
 	maxWaited = 48 * time.Hour
 )
 

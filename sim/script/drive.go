@@ -146,7 +146,7 @@ const patience = 48 * time.Hour
 // drive lets things happen and time pass until done says so, at most for a time. Nodes that die or stop meanwhile are
 // buried, and not started.
 func (p *Player) drive(ctx context.Context, most time.Duration, done func() (bool, error)) error {
-	const maxTurns = 100_000
+	const maxTurns = 300_000
 	if err := p.begin(ctx); err != nil {
 		return err
 	}
