@@ -117,7 +117,7 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	}
 	e.inForce.Store(&knobs)
 	e.mem = newMemory(e.hotKnobs, c.FoldCache, entropy)
-	s.Attach(store.Hooks{Now: e.now, BeforeCommit: e.mem.checkpoint, OnVoid: e.mem.void})
+	s.Attach(store.Hooks{Now: e.now, BeforeCommit: e.mem.checkpoint, OnVoid: e.void})
 	if err := e.boot(ctx, c); err != nil {
 		return nil, err
 	}

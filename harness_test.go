@@ -169,6 +169,8 @@ type faulty struct {
 	dies      int // how many commits succeed; zero: all
 	reads     atomic.Int64
 	afterRead func() // runs behind the next Read; once
+	before    func() // runs before the next Write; once
+	after     func() // runs behind the next Write that fails, before its caller hears of it; once
 	failExec  string // what a statement of a transaction must hold to fail
 }
 
@@ -201,7 +203,16 @@ func (f *faulty) Write(ctx context.Context, fn func(store.Tx) error) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
-	return f.Store.Write(ctx, func(tx store.Tx) error { return fn(faultyTx{tx, f}) })
+	if before := f.before; before != nil {
+		f.before = nil
+		before()
+	}
+	err := f.Store.Write(ctx, func(tx store.Tx) error { return fn(faultyTx{tx, f}) })
+	if after := f.after; after != nil && err != nil {
+		f.after = nil
+		after()
+	}
+	return err
 }
 
 type faultyTx struct {

@@ -31,6 +31,8 @@ type memory struct {
 
 	pace pace // of the wall clock against the monotonic one
 
+	reloads reloads // of the commit in progress
+
 	queue []reaction // of Execute, empty, kept for its capacity
 
 	stopped bool // NodeStopped was appended: this incarnation writes nothing more (I-24)
@@ -59,6 +61,7 @@ func (m *memory) void() {
 	m.forget()
 	m.views = 0
 	m.pace.void()
+	m.reloads = reloads{}
 	m.stopped = false
 }
 
@@ -70,6 +73,7 @@ func (m *memory) forget() {
 
 // checkpoint is the last write of every commit. Every transaction of it has brought the tables to the head first.
 func (m *memory) checkpoint(tx store.Tx) error {
+	m.reloads.whole = true
 	head, _, err := tx.Head()
 	if err != nil {
 		return err

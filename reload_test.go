@@ -10,6 +10,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/enginetest"
 )
 
 // CFG-3, CFG-2, B-7: a reload is one event with its difference, and the next decision goes by it: a raised cap lets waiting
@@ -63,4 +64,42 @@ func TestAReloadThatIsRefused(t *testing.T) {
 	require.ErrorIs(t, w.e.Reload(context.Background(), towline.Knobs{CapRun: 3}, towline.Actor{}), towline.ErrInvalid)
 	require.Equal(t, knobs, w.e.Knobs())
 	require.Empty(t, w.since(before))
+}
+
+// CFG-3, L-3: a reload whose commit is lost was never in force: the transaction behind it, which may run before the caller
+// hears of the failure, goes by the values on record.
+func TestALostReloadWasNeverInForce(t *testing.T) {
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{reports()}, Knobs: towline.Knobs{CapEngine: 1}}})
+	before, knobs := w.head(), w.e.Knobs()
+	var run events.RunID
+	w.store.after = func() {
+		require.Equal(t, knobs, w.e.Knobs())
+		run = w.started(towline.RunSpec{Sync: "reports"}).Run
+	}
+	w.store.lose = errPlanted
+	require.ErrorIs(t, w.e.Reload(context.Background(), towline.Knobs{CapEngine: 64}, ada), errPlanted)
+	require.Equal(t, knobs, w.e.Knobs())
+	require.Empty(t, enginetest.Only[events.NodeConfigChanged](w.since(before)))
+	require.Equal(t, events.UnitIsDispatching, w.unit(run, 1).Status)
+	require.Equal(t, events.UnitIsPlanned, w.unit(run, 2).Status, "the cap is still 1")
+	w.verify()
+
+	require.NoError(t, w.e.Reload(context.Background(), towline.Knobs{CapEngine: 64}, ada))
+	w.store.lose = errPlanted // of a later commit: the reload is on disk
+	require.ErrorIs(t, w.e.PauseEngine(context.Background(), ada), errPlanted)
+	require.Equal(t, 64, w.e.Knobs().CapEngine)
+}
+
+// CFG-3: of two reloads at a time the second is the difference to the first, so that the log says what is in force.
+func TestTwoReloadsAtATime(t *testing.T) {
+	w := newWorkshop(t, reports())
+	ctx, before := context.Background(), w.head()
+	w.store.before = func() {
+		require.NoError(t, w.e.Reload(ctx, towline.Knobs{CapBuckets: map[events.Bucket]int{"press/medium": 2}}, ada))
+	}
+	require.NoError(t, w.e.Reload(ctx, towline.Knobs{CapRun: 3}, ada))
+	changes := enginetest.Only[events.NodeConfigChanged](w.since(before))
+	require.Len(t, changes, 2)
+	require.JSONEq(t, `{"cap.buckets":{"press/medium":8},"cap.run":3}`, string(changes[1].Changed))
+	w.verify()
 }

@@ -25,6 +25,7 @@ type Tx struct {
 	views    events.Position      // how far the tables held the log before it
 	pace     pace                 // of the clocks before it
 	step     *events.ClockStepped // that it has recorded
+	knobs    *Knobs               // before it, if it has put others in force
 	freed    []events.RunID       // one entry per slot that was given back (B-6)
 	failing  []string             // schedules of which a run has failed (S-9)
 	effects  effects
@@ -82,6 +83,9 @@ func (e *Engine) begin(stx store.Tx, actor string) (*Tx, error) {
 	if e.mem.stopped {
 		return nil, ErrStopped
 	}
+	if e.mem.reloads.whole {
+		e.mem.reloads = reloads{}
+	}
 	views := e.mem.views
 	if err := e.mem.refresh(stx); err != nil {
 		return nil, fmt.Errorf("refresh from the log: %w", err)
@@ -136,6 +140,9 @@ func (t *Tx) undo(mark int) {
 	}
 	t.e.mem.views = t.views
 	t.e.mem.pace = t.pace
+	if t.knobs != nil {
+		t.e.inForce.Store(t.knobs)
+	}
 	if !t.hot.Rollback(mark) {
 		t.e.mem.hot = nil // loaded anew by the next transaction
 	}
