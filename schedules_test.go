@@ -413,3 +413,23 @@ func TestManyMissedTimesAreBounded(t *testing.T) {
 	require.Equal(t, start.Add(200*24*time.Hour-100*time.Second), missed.To)
 	require.Zero(t, w.tick("hourly").Missed)
 }
+
+// S-1, S-5, P-12: a provider takes longer to list its periods than lies between two due times. Each look plans a run all the
+// same, for the newest of them, and says that the next one is due at once.
+func TestASlowListingHoldsNoScheduleUp(t *testing.T) {
+	s := reports()
+	s.Datasets[0].Window, s.Sources = towline.Day, []string{"north"}
+	l := &listed{periods: map[string][]decider.Period{"north": {{Window: decider.PeriodAt(events.Day, start), Fingerprint: "x"}}}}
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{s}, Lister: l, Schedules: []towline.Schedule{
+		{Name: "minutely", Sync: "reports", Cron: "* * * * *"},
+	}}})
+	l.during = func() { w.advance(70 * time.Second) }
+	w.advance(time.Minute)
+	ticked := w.tick("minutely") // at 09:01:00, until 09:02:10
+	require.Len(t, ticked.Planned, 1)
+	require.Equal(t, 1, ticked.Missed)
+	require.Equal(t, []string{"09:02 triggered"}, w.ledger("minutely"))
+	require.Equal(t, 1, l.calls)
+	require.Equal(t, events.MicrosOf(start.Add(3*time.Minute)), ticked.Next)
+	require.Equal(t, 50*time.Second, ticked.Wait)
+}

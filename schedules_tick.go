@@ -20,11 +20,11 @@ type Ticked struct {
 	Skipped  int
 	Rejected int
 	Missed   int // times that catch-up leaves out; at most 100,000 are counted of one look
-	// Next is when the schedule is due next, by the wall clock, and Wait how long that is from now; 0: never, or it is paused.
+	// Next is when the schedule is due next, by the wall clock, and Wait how long that is from now; Next 0: never, or it is paused.
 	// It is to be looked at again then, and when Scheduled says so: a due time that waits is triggered when the run before it
 	// has ended.
 	Next events.Micros
-	Wait time.Duration
+	Wait time.Duration // 0: it is due already
 }
 
 // ScheduleNames are the names of the configured schedules, which this process ticks.
@@ -39,11 +39,13 @@ func (e *Engine) ScheduleNames() []string { return slices.Clone(e.timers.names) 
 // Errors: ErrNotFound for a schedule that is not defined; that of an expression, zone or template that this release cannot
 // read; ErrUnavailable, behind which the next tick repeats what this one has not decided; ErrStopped.
 func (e *Engine) Tick(ctx context.Context, name string) (out Ticked, err error) {
-	for range maxCatchUp { // each turn but the last has decided something
-		more, err := e.tick(ctx, name, &out)
-		if err != nil || !more {
+	for more, turns := true, 0; more && turns < maxCatchUp; turns++ { // each but the last has decided something
+		if more, err = e.tick(ctx, name, &out); err != nil {
 			return out, err
 		}
+	}
+	if out.Next != 0 { // a turn may have taken long: a provider has listed
+		out.Wait = max(out.Next.Sub(e.wallTime()).Std(), 0)
 	}
 	return out, nil
 }
@@ -73,13 +75,8 @@ func (e *Engine) tick(ctx context.Context, name string, out *Ticked) (more bool,
 	if err != nil {
 		return false, err
 	}
-	if out.Next = seen.next(now); out.Next != 0 {
-		out.Wait = out.Next.Sub(now).Std()
-	}
-	if held {
-		return false, nil
-	}
-	if seen.decision.Nothing() {
+	out.Next = seen.next(now)
+	if held || seen.decision.Nothing() {
 		return false, nil
 	}
 	var p planning
@@ -93,13 +90,17 @@ func (e *Engine) tick(ctx context.Context, name string, out *Ticked) (more bool,
 		decided, more, err = tx.tick(seen, p)
 		return err
 	})
-	if err == nil {
-		out.add(decided)
+	if err != nil {
+		return false, err
 	}
-	return more && err == nil, err
+	out.add(decided)
+	return more, nil
 }
 
 func (t *Ticked) add(d Ticked) {
+	if d.Next != 0 {
+		t.Next = d.Next
+	}
 	t.Planned = append(t.Planned, d.Planned...)
 	t.Queued += d.Queued
 	t.Skipped += d.Skipped
@@ -136,6 +137,7 @@ func (l look) next(now events.Micros) events.Micros {
 
 // planning is the request of a due time, with what was listed for it; or why it is refused.
 type planning struct {
+	made    bool // false: nothing was due to run when it was looked at
 	req     request
 	listed  listing
 	refused error
@@ -143,6 +145,7 @@ type planning struct {
 
 // planFor does of a plan what must not be done in a transaction (L-10).
 func (e *Engine) planFor(ctx context.Context, row projections.Schedule) (p planning, err error) {
+	p.made = true
 	t, err := readTemplate(row)
 	if err != nil {
 		return p, err
@@ -195,13 +198,15 @@ func rejection(err error) (events.Category, bool) {
 	return "", false
 }
 
-// tick decides again, by what the transaction sees. If that is something else than what was prepared, because somebody else
-// came first, it decides nothing, and the next turn looks anew. more: what is left may be decided at once.
+// tick decides again, by what the transaction sees: somebody else may have come first, or time may have passed. The plan is
+// that of the template, whichever due time it is for. If that has changed, or a time is due now and none was before, it
+// decides nothing, and the next turn looks anew. more: what is left may be decided at once.
 func (t *Tx) tick(seen look, p planning) (out Ticked, more bool, err error) {
 	if t.ClockHeld() {
 		return out, false, nil
 	}
-	now, err := t.e.lookAt(t.View(), seen.row.Name, t.worldTime(), func(run events.RunID) (bool, error) {
+	at := t.worldTime()
+	now, err := t.e.lookAt(t.View(), seen.row.Name, at, func(run events.RunID) (bool, error) {
 		r, err := t.Run(run)
 		return r.Open(), err
 	})
@@ -209,7 +214,8 @@ func (t *Tx) tick(seen look, p planning) (out Ticked, more bool, err error) {
 		return out, false, err
 	}
 	d := now.decision
-	if now.row.Version != seen.row.Version || d.Trigger != seen.decision.Trigger {
+	out.Next = now.next(at)
+	if now.row.Version != seen.row.Version || d.Trigger != (decider.DueTime{}) && !p.made {
 		return out, !d.Nothing(), nil
 	}
 	if err := t.record(now.row.Name, d, &out); err != nil || d.Trigger == (decider.DueTime{}) {
