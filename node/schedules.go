@@ -77,7 +77,6 @@ func (n *Node) wakeSchedules(ctx context.Context, looks []chan struct{}) {
 // reconciler: a wall clock that steps forward is seen no later.
 func (n *Node) keepSchedule(ctx context.Context, name string, look <-chan struct{}) error {
 	const again = time.Second // behind a look that failed: the store may be full or locked
-	interval := n.engine.Knobs().ReconcileInterval
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var complained time.Time
@@ -88,6 +87,7 @@ func (n *Node) keepSchedule(ctx context.Context, name string, look <-chan struct
 		case <-look:
 		case <-timer.C:
 		}
+		interval := n.engine.Knobs().ReconcileInterval // a reload may have changed it
 		wait := interval
 		switch ticked, err := n.tick(ctx, name); {
 		case ctx.Err() != nil, errors.Is(err, towline.ErrStopped):

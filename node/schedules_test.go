@@ -102,6 +102,30 @@ func TestANodeSeesItsClockStep(t *testing.T) {
 	})
 }
 
+// CFG-3: a reload that makes the interval shorter holds for the loops of schedules, too: a clock that steps is seen within it.
+func TestASchedulesLoopGoesByTheIntervalInForce(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		began := time.Now()
+		n := start(t, open(t, node.Config{
+			Store: filepath.Join(dir, "towline.db"), Syncs: []node.Sync{works(nothingToDo)}, VerifyEvery: -1,
+			Schedules: []towline.Schedule{{Name: "hourly", Sync: "days", Cron: "0 * * * *"}},
+			Now:       func() time.Time { return time.Now().Add(ahead) },
+			Monotonic: func() time.Duration { return time.Since(began) },
+		}))
+		<-time.After(90 * time.Second)
+		require.NoError(t, n.Engine().Reload(t.Context(), towline.Knobs{ReconcileInterval: 5 * time.Second}, towline.Actor{Name: "ada"}))
+		<-time.After(time.Minute) // the wait of before is over
+		synctest.Wait()
+		ahead = time.Hour
+		<-time.After(6 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"00:00 triggered"}, ledger(t, n.Node, "hourly"))
+		n.end()
+	})
+}
+
 // HC-56, S-1: a schedule that is not due for long writes nothing.
 func TestAnIdleScheduleWritesNothing(t *testing.T) {
 	dir := t.TempDir()
