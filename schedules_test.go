@@ -433,3 +433,20 @@ func TestASlowListingHoldsNoScheduleUp(t *testing.T) {
 	require.Equal(t, events.MicrosOf(start.Add(3*time.Minute)), ticked.Next)
 	require.Equal(t, 50*time.Second, ticked.Wait)
 }
+
+// S-4, CLK-6: a definition of a clock that ran ahead does not hold the present back, of @every either: its times are those
+// before the definition that lie a whole number of steps from it.
+func TestAFutureDefinitionHoldsEveryBackNot(t *testing.T) {
+	s := hourly()
+	s.Cron = "@every 1h"
+	w := scheduled(t, s) // defined at 09:00
+	w.jump(-10 * time.Hour)
+	w.crash()
+	_, err := w.e.ConfirmClock(context.Background(), ada)
+	require.NoError(t, err)
+	w.advance(30 * time.Minute)
+	require.Empty(t, w.tick("hourly").Planned)
+	w.advance(30*time.Minute + time.Second)
+	require.Len(t, w.tick("hourly").Planned, 1)
+	require.Equal(t, []string{"00:00 triggered"}, w.ledger("hourly"))
+}

@@ -188,10 +188,11 @@ func (s Schedule) instants(c civil) (out []time.Time) {
 // isInterval reports an hour that the expression names as a part of an interval (S-3).
 func (s Schedule) isInterval(c civil) bool { return s.interval>>c.hour()&1 == 1 }
 
-// walkEvery follows elapsed time from the anchor.
+// walkEvery follows elapsed time from the anchor, and before it: of a definition of a clock that ran ahead the times count
+// that lie in the present (S-4).
 func (s Schedule) walkEvery(from, end time.Time) iter.Seq[Due] {
 	return func(yield func(Due) bool) {
-		steps := max(int64(from.Sub(s.anchor)/s.every), 1)
+		steps := int64(from.Sub(s.anchor)/s.every) - 1 // a quotient below zero is rounded up
 		for at := s.anchor.Add(time.Duration(steps) * s.every); at.Before(end); at = at.Add(s.every) {
 			if at.Before(from) {
 				continue

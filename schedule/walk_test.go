@@ -97,6 +97,20 @@ func TestEveryFollowsElapsedTime(t *testing.T) {
 	require.Equal(t, utc("2026-03-02T11:00:07"), next.Instant)
 }
 
+// S-4: @every has times before its anchor too, for one that lies in the future.
+func TestEveryHasTimesBeforeItsAnchor(t *testing.T) {
+	s := parse(t, "@every 90m", "UTC").Anchored(utc("2026-03-02T08:00:00"))
+	for after, want := range map[string]string{
+		"2026-03-02T04:59:59": "2026-03-02T05:00:00", "2026-03-02T05:00:00": "2026-03-02T06:30:00",
+		"2026-03-02T05:00:01": "2026-03-02T06:30:00", "2026-03-02T07:00:00": "2026-03-02T08:00:00",
+		"2026-03-02T08:00:00": "2026-03-02T09:30:00", "2026-03-02T10:59:59": "2026-03-02T11:00:00",
+	} {
+		next, ok := s.Next(schedule.Cursor{Instant: utc(after)})
+		require.True(t, ok)
+		require.Equal(t, utc(want), next.Instant, after)
+	}
+}
+
 // S-1: five fields, six, and how days of the month and of the week go together.
 func TestExpressionsAreThoseOfCron(t *testing.T) {
 	firsts := func(expression string, n int) (out []string) {
