@@ -44,9 +44,9 @@ func (d DueDecision) Nothing() bool {
 	return d.Missed.Count == 0 && len(d.Queue) == 0 && len(d.Skip) == 0 && d.Trigger == DueTime{}
 }
 
-// DecideDue is the rule of schedules (S-4 to S-7). What waits goes first. A due time is on time if nothing was missed before
-// it and somebody looks soon enough; then the overlap policy decides. Else it is one of those that were missed, and catch-up
-// decides which of them run.
+// DecideDue is the rule of schedules (S-4 to S-7). What waits goes first. The newest due time is on time if somebody looks
+// soon enough, whatever was missed before it; then the overlap policy decides. The others were missed, and catch-up decides
+// which of them run: of those that it keeps, the one that is on time is one.
 func DecideDue(f DueFacts) DueDecision {
 	var d DueDecision
 	if !f.Schedule.Exists() || f.Schedule.Paused {
