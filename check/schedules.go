@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/towline-dev/towline/events"
@@ -22,7 +23,7 @@ type schedule struct {
 	defined    bool
 	definition events.ScheduleDefined
 	queued     []*occurrence // oldest first
-	missed     []events.OccurrencesMissed
+	missed     []events.OccurrencesMissed // by their ends
 }
 
 func (s *schedule) exists() bool { return s.defined && !s.Removed }
@@ -119,7 +120,8 @@ func (c *Checker) scheduleEvent(e events.Envelope) {
 		if s.Paused && ev.Reason == events.MissedCatchUp {
 			c.wrong("I-2", e, "catch-up leaves times out during a pause (S-7)")
 		}
-		s.missed = append(s.missed, ev)
+		at, _ := slices.BinarySearchFunc(s.missed, ev, func(a, b events.OccurrencesMissed) int { return cmp.Compare(a.ToInstant, b.ToInstant) })
+		s.missed = slices.Insert(s.missed, at, ev)
 	}
 }
 
@@ -202,7 +204,10 @@ func (c *Checker) checkDue(e events.Envelope, s *schedule, o *occurrence, instan
 	case instant > e.At:
 		c.wrong("I-2", e, "%s ahead of its time, %s (S-1)", what, instant)
 	}
-	for _, m := range s.missed {
+	for _, m := range slices.Backward(s.missed) { // a long history has many, and what is due lies behind nearly all of them
+		if m.ToInstant < instant {
+			break
+		}
 		if covers(m, instant, o.Civil) {
 			c.wrong("I-2", e, "%s of a time that was missed: those from %s to %s are decided (S-1)", what, m.FromCivil, m.ToCivil)
 		}
