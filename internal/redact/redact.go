@@ -3,7 +3,11 @@
 package redact
 
 import (
+	"bytes"
+	"encoding/json"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -74,4 +78,37 @@ func Secrets(s string) string {
 		s = x.form.ReplaceAllString(s, x.mask)
 	}
 	return s
+}
+
+// shortest: a shorter secret would mask half of any text.
+const shortest = 4
+
+// Values masks secrets that are known, also in the forms that they have in an address and in a JSON text. One of less than 4
+// bytes is not masked.
+func Values(secrets ...string) *strings.Replacer {
+	var forms []string
+	for _, v := range secrets {
+		v = strings.TrimSpace(v)
+		if len(v) >= shortest {
+			forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), inJSON(v, true), inJSON(v, false))
+		}
+	}
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
+	var pairs []string
+	for _, f := range forms {
+		pairs = append(pairs, f, mask)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// inJSON is a text as JSON has it between its quotes, also with the letters of HTML escaped, as some encoders do.
+func inJSON(text string, html bool) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	if err := e.Encode(text); err != nil {
+		return text // a text always encodes
+	}
+	quoted := bytes.TrimSpace(b.Bytes())
+	return string(quoted[1 : len(quoted)-1])
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/redact"
 	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/sink"
 )
@@ -94,7 +95,7 @@ func New(o Options) (*Provider, error) {
 	if err := checkEnvironment(o.Env, o.Secrets); err != nil {
 		return nil, err
 	}
-	p := &Provider{o: o, inherit: inherited(), masked: masks(o.Secrets), busy: map[events.UnitID]chan struct{}{}}
+	p := &Provider{o: o, inherit: inherited(), masked: redact.Values(slices.Collect(maps.Values(o.Secrets))...), busy: map[events.UnitID]chan struct{}{}}
 	if strings.Contains(o.Command[0], "{{") {
 		return nil, fmt.Errorf("command %q: the program cannot be a template", o.Command[0])
 	}

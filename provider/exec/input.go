@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -148,24 +147,4 @@ func (p *Provider) environment(u provider.Unit, at *attemptPlace) []string {
 		}
 	}
 	return append(env, variables(u, at)...)
-}
-
-// shortestMasked: a shorter secret would mask half of any text.
-const shortestMasked = 4
-
-// masks replaces the values of secrets, also in the form that they have in an address.
-func masks(secrets map[string]string) *strings.Replacer {
-	var values []string
-	for _, v := range secrets {
-		v = strings.TrimSpace(v)
-		if len(v) >= shortestMasked {
-			values = append(values, v, url.QueryEscape(v), url.PathEscape(v))
-		}
-	}
-	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
-	var pairs []string
-	for _, v := range values {
-		pairs = append(pairs, v, "***")
-	}
-	return strings.NewReplacer(pairs...)
 }
