@@ -63,11 +63,10 @@ type building struct {
 	dirs  map[string]*jsonl.Destination
 }
 
-// makers make the provider of a sync, by its name in the file. A name without a maker is known, and refused by Build. A
-// provider joins here, and with its keys in the table.
+// makers make the provider of a sync, by its name in the file. A provider joins here, and with its keys in the table.
 var makers = map[string]func(context.Context, *building, Sync) (parts, error){
 	"git":  makeGit,
-	"exec": nil,
+	"exec": makeExec,
 }
 
 func providerNames() []string { return sortedKeys(makers) }
@@ -89,7 +88,7 @@ func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 	made := make([]parts, len(c.Syncs))
 	for i, s := range c.Syncs {
 		var err error
-		if made[i], err = b.parts(ctx, s); err != nil {
+		if made[i], err = makers[s.Provider](ctx, b, s); err != nil { // the key has no other choice
 			return nil, fmt.Errorf("sync %q: %w", s.Name, err)
 		}
 	}
@@ -104,14 +103,6 @@ func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 		b.out.Node.Syncs = append(b.out.Node.Syncs, n)
 	}
 	return b.out, nil
-}
-
-func (b *building) parts(ctx context.Context, s Sync) (parts, error) {
-	make := makers[s.Provider]
-	if make == nil {
-		return parts{}, fmt.Errorf("the provider %s %w", s.Provider, errNotBuilt)
-	}
-	return make(ctx, b, s)
 }
 
 // openSinks makes one destination for each file and folder, with the tables of all syncs that write to it.

@@ -15,6 +15,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/node"
+	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/provider/git"
 )
 
@@ -144,6 +145,36 @@ func TestBuildMakesWhatANodeNeeds(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
+// EX-1, EX-7: a command is a provider: a program with a path starts at the file, secrets are told apart from plain texts, and
+// attempts are on record beside the store. One that is not there is said, and ends nothing.
+func TestBuildMakesACommandAProvider(t *testing.T) {
+	path := write(t, "version: 1\nsyncs:\n  one:\n    provider: exec\n    command: [./pull]\n    sources: [a, b]\n"+
+		"    config: {n: 1}\n    datasets: {d: {snapshot: true}}\n    sink: {jsonl: {dir: out}}\n"+
+		"  two: {provider: exec, command: [sh, -c, 'true'], protocol: lines, stall_timeout: 7s, datasets: {e: {}}, sink: {jsonl: {dir: out}}}\n")
+	dir := filepath.Dir(path)
+	build := func() *Built {
+		c, err := Load(Options{File: path, Dir: dir, Env: []string{}})
+		require.NoError(t, err)
+		b, err := Build(t.Context(), c, BuildOptions{})
+		require.NoError(t, err)
+		return b
+	}
+	require.Len(t, build().Notes, 1)
+	require.Contains(t, build().Notes[0], `sync "one": its program cannot be started: exec: "`+filepath.Join(dir, "pull")+`"`)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pull"), []byte("#!/bin/sh\n"), 0o700)) //nolint:gosec // it is a program
+	b := build()
+	require.Empty(t, b.Notes)
+	one, two := b.Node.Syncs[0], b.Node.Syncs[1]
+	require.Equal(t, []string{"a", "b"}, one.Sources)
+	require.JSONEq(t, `{"n": 1}`, string(one.Config))
+	require.Equal(t, []string{"two"}, two.Sources, "one, named like the sync")
+	require.Equal(t, 7*time.Second, two.Provider.(provider.Watched).StallAfter())
+	n, err := node.Open(t.Context(), b.Node)
+	require.NoError(t, err)
+	require.NoError(t, n.Close())
+	require.DirExists(t, filepath.Join(dir, "towline.db-attempts"))
+}
+
 // Two syncs that write to one file share the destination; without datasets a git sync has all.
 func TestOneFileIsOneDestination(t *testing.T) {
 	path := write(t, `
@@ -190,6 +221,7 @@ func TestASyncThatCannotBe(t *testing.T) {
 		"{provider: git, repos: [x], datasets: {commits: {retry: proven, surfaces: [other]}}}":  "does not say that other may be written twice",
 		"{provider: exec, command: [x], datasets: {commits: {retry: proven}}}":                  "is for the provider git, and that of this sync is exec",
 		"{provider: exec, command: [x], datasets: {d: {snapshot: true, window: day}}}":          "a snapshot has no windows",
+		"{provider: exec, command: [x], grace: 0s, datasets: {d: {}}}":                          "syncs.a.grace: is out of bounds: want at least 1ms",
 		"{provider: git, repos: [x], post_sync: {sql: x.sql}}":                                  "runs on the sqlite sink, and this sync has none",
 		"{provider: git, repos: [x], post_sync: {timeout: 5s}}":                                 "says not what to do",
 		"{provider: git, repos: [x], post_sync: {exec: [y], transport: z}}":                     "one action has one of sql, exec and transport",
@@ -210,7 +242,9 @@ func TestASyncThatCannotBe(t *testing.T) {
 		"{provider: git, repos: ['[']}":                                                   "is no pattern",
 		"{provider: git, repos: ['.'], refs: [HEAD]}":                                     `refs: "HEAD" selects no refs`,
 		"{provider: git, repos: ['.'], datasets: {comits: {}}}":                           `dataset "comits": the provider git has refs, files, commits or changes; did you mean commits?`,
-		"{provider: exec, command: [x], datasets: {d: {}}}":                               "the provider exec is not part of this program",
+		"{provider: exec, command: [x, '{{nobody}}'], datasets: {d: {}}}":                 "command: argument \"{{nobody}}\": {{nobody}} is not known",
+		"{provider: exec, command: [x], env: {TOWLINE_X: y}, datasets: {d: {}}}":          "env: TOWLINE_X is set by Towline",
+		"{provider: exec, command: [x], env: {A: 'env:NONE'}, datasets: {d: {}}}":         "env A: secret env:NONE: the variable is not set",
 		"{provider: git, repos: ['.'], post_sync: {exec: [y], env: {A_KEY: 'env:NONE'}}}": "post_sync: env A_KEY: secret env:NONE: the variable is not set",
 	} {
 		path := write(t, "version: 1\nsyncs:\n  a: "+text+"\n")

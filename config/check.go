@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -244,6 +243,3 @@ func sortedKeys[V any](m map[string]V) []string {
 	slices.Sort(out)
 	return out
 }
-
-// errNotBuilt is of a provider that the configuration knows and this program cannot run.
-var errNotBuilt = errors.New("is not part of this program")

@@ -70,7 +70,7 @@ func syncKeys() []Key {
 			Doc: "What the lines of its output mean."},
 		{Path: "syncs.NAME.stall_timeout", Form: Duration, Default: "5m", Min: "1s", Provider: "exec", at: of(func(s *Sync) any { return &s.Exec.StallTimeout }),
 			Doc: "A command without any output for so long is shown as stalled."},
-		{Path: "syncs.NAME.grace", Form: Duration, Default: "10s", Provider: "exec", at: of(func(s *Sync) any { return &s.Exec.Grace }),
+		{Path: "syncs.NAME.grace", Form: Duration, Default: "10s", Min: "1ms", Provider: "exec", at: of(func(s *Sync) any { return &s.Exec.Grace }),
 			Doc: "Between SIGTERM and SIGKILL."},
 		{Path: "syncs.NAME.env.NAME", Form: Text, Provider: "exec", at: func(c *Config, n []string) any { return variable(&c.sync(n[0]).Exec.Env, n[1]) },
 			Doc: "A variable of the command: a plain text, or a secret as file:/path, env:NAME or cred:NAME. One whose name sounds secret must be a reference."},

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"towline": ma
 
 // Each command in real processes: HC-59, and the sentences of the surfaces that a script cites at its head.
 func TestScripts(t *testing.T) {
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -33,7 +37,7 @@ func TestScripts(t *testing.T) {
 			"repo": repo, "start": start, "await": await, "end": end, "hangup": hangup, "code": code,
 		},
 		Setup: func(e *testscript.Env) error {
-			e.Vars = append(e.Vars, "TERM=dumb", "HOME="+e.WorkDir+"/home", "XDG_CONFIG_HOME=")
+			e.Vars = append(e.Vars, "EXAMPLES="+examples, "TERM=dumb", "HOME="+e.WorkDir+"/home", "XDG_CONFIG_HOME=")
 			return os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 	})

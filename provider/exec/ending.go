@@ -65,6 +65,25 @@ func (p *Provider) cleanTail(t *subprocess.Tail) string {
 	return strings.ToValidUTF8(redact.Secrets(p.masked.Replace(t.Text())), "\uFFFD")
 }
 
+// excerpt is a little of what a program has written, for an error. Masked before it is cut: half a secret is not known as one.
+func (p *Provider) excerpt(b []byte) string {
+	const most, longestSecret = 80, 64 << 10
+	text := p.masked.Replace(string(b[:min(len(b), most+longestSecret)]))
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// maskedError is an error whose text may quote the program.
+type maskedError struct {
+	error
+	p *Provider
+}
+
+func (e maskedError) Error() string { return e.p.masked.Replace(e.error.Error()) }
+func (e maskedError) Unwrap() error { return e.error }
+
 // detail is what is kept of the attempt; nil: there is nothing to say.
 func (a *attempt) detail(e ending, failed bool) json.RawMessage {
 	a.mu.Lock()

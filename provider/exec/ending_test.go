@@ -131,3 +131,20 @@ func TestSecretsAreMasked(t *testing.T) {
 		require.NotContains(t, kept, "hunter2")
 	}
 }
+
+// E-3, EX-5: nor does the error of a line that is wrong, which quotes it, hold a secret, or the half of one that is cut.
+func TestSecretsInAWrongLineAreMasked(t *testing.T) {
+	secret := strings.Repeat("hunter22", 10) + "!"
+	for script, want := range map[string]string{
+		`echo '{"towline":"log"}'; echo "{ $TOKEN"`:                    "each must be one: write what is for people to standard error: { ***",
+		`echo '{"towline":"log"}'; echo "{ about to show $TOKEN"`:      "to standard error: { about to show ***",
+		`echo '{"towline":"'$TOKEN'"}'`:                                `towline is "***"`,
+		`echo '{"towline":"record","key":{"a":"'$TOKEN'"},"data":{}}'`: `no list of them: {"a":"***"}`,
+	} {
+		o := sh(script)
+		o.Secrets = map[string]string{"TOKEN": secret}
+		got := run(t, o)
+		got.requireFailed(provider.OtherError, want)
+		require.NotContains(t, got.err.Error(), "hunter22")
+	}
+}

@@ -157,7 +157,9 @@ func (p *Provider) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (prov
 	return result, nil
 }
 
-func (p *Provider) failed(err error) error { return fmt.Errorf("exec %s: %w", p.o.Command[0], err) }
+func (p *Provider) failed(err error) error {
+	return maskedError{fmt.Errorf("exec %s: %w", p.o.Command[0], err), p}
+}
 
 // enter waits for an earlier attempt of the unit that was left behind (HU-4) and whose program is still in its grace.
 func (p *Provider) enter(ctx context.Context, unit events.UnitID) (leave func(), err error) {

@@ -99,7 +99,7 @@ func (a *attempt) outputLine(ctx context.Context, l line) error {
 		return nil
 	}
 	if l.cut && (a.protocol == Native || text[0] == '{') {
-		return fmt.Errorf("it has more than %d bytes: %s", maxLine, bounded(text))
+		return fmt.Errorf("it has more than %d bytes: %s", maxLine, a.p.excerpt(text))
 	}
 	if a.protocol == "" {
 		if !isObject(text) {
@@ -115,7 +115,7 @@ func (a *attempt) outputLine(ctx context.Context, l line) error {
 	if a.protocol == Native && (text[0] == '{' || a.records != nil) { // behind the first, each must be one
 		w, err := parseWord(text)
 		if err != nil {
-			return fmt.Errorf("%w: %s", err, bounded(text))
+			return fmt.Errorf("%w: %s", err, a.p.excerpt(text))
 		}
 		return a.obey(ctx, w)
 	}
@@ -158,6 +158,9 @@ func (a *attempt) put(ctx context.Context, surface string, key, data json.RawMes
 	a.records[surface]++
 	a.total++
 	text, err := a.key(a.records[surface], key, data)
+	if errors.Is(err, errKey) {
+		err = fmt.Errorf("%w: %s", err, a.p.excerpt(key))
+	}
 	if err != nil {
 		return err
 	}

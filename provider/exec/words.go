@@ -96,6 +96,9 @@ func detect(line []byte) (Protocol, error) {
 	return Lines, nil
 }
 
+// errKey goes before the key.
+var errKey = errors.New("key is no text, no number and no list of them")
+
 // keyText is a key as the sink takes it: of one value its text, of several the JSON of the list. Digits stay as they are.
 func keyText(raw json.RawMessage) (string, error) {
 	var list []json.RawMessage
@@ -109,7 +112,7 @@ func keyText(raw json.RawMessage) (string, error) {
 	}
 	for _, v := range list {
 		if len(v) == 0 || v[0] == '{' || v[0] == '[' || v[0] == 'n' {
-			return "", fmt.Errorf("key is %s: give a text, a number, or a list of them", bounded(raw))
+			return "", errKey
 		}
 	}
 	if len(list) > 1 {
@@ -152,13 +155,4 @@ func fieldsKey(data json.RawMessage, fields []string) (string, error) {
 		return "", err
 	}
 	return keyText(raw)
-}
-
-// bounded is a little of what a program has written, for an error.
-func bounded(b []byte) string {
-	const most = 80
-	if len(b) > most {
-		b = append(slices.Clone(b[:most]), "…"...)
-	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
