@@ -111,11 +111,13 @@ func TestASyncThatCannotBePlannedIsNamed(t *testing.T) {
 		`target "t": it has sql and func`:             target(towline.Target{SQL: "SELECT 1", Func: nothing}),
 		`it has exec and transport: want one of them`: target(towline.Target{Exec: []string{"true"}, Transport: "x"}),
 		"exec is empty":                               target(towline.Target{Exec: []string{""}}),
-		"env, dir and timeout are those of exec":      target(towline.Target{SQL: "SELECT 1", Timeout: time.Second}),
-		"timeout -1s":                                 target(towline.Target{Exec: []string{"true"}, Timeout: -time.Second}),
-		`env "A": want name=value`:                    target(towline.Target{Exec: []string{"true"}, Env: []string{"A"}}),
-		"db is that of func":                          target(towline.Target{DB: new(sql.DB)}),
-		"topic is that of transport":                  target(towline.Target{Topic: "x"}),
+		"a secret is not written as name=value":       target(towline.Target{Exec: []string{"true"}, Secrets: []string{"hunter2"}}),
+		"secrets, dir and timeout are those of exec":  target(towline.Target{SQL: "SELECT 1", Secrets: []string{"A=b"}}),
+		"env, secrets, dir and timeout are those":     target(towline.Target{SQL: "SELECT 1", Timeout: time.Second}),
+		"timeout -1s":                target(towline.Target{Exec: []string{"true"}, Timeout: -time.Second}),
+		`env "A": want name=value`:   target(towline.Target{Exec: []string{"true"}, Env: []string{"A"}}),
+		"db is that of func":         target(towline.Target{DB: new(sql.DB)}),
+		"topic is that of transport": target(towline.Target{Topic: "x"}),
 		"exec cannot commit with the once-ledger": func(s *towline.Sync) {
 			s.PostSync = towline.PostSync{Mode: towline.ExactlyOnce, Targets: []towline.Target{{Name: "t", Exec: []string{"true"}}}}
 		},

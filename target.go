@@ -51,6 +51,7 @@ type Target struct {
 	// end of its standard error is. It is killed with all that it started when Timeout is over, or the grace of a stop.
 	Exec    []string
 	Env     []string      // name=value, beside the environment of this process
+	Secrets []string      // the same; their values are masked in all that is kept or logged of the program, if they have at least 4 bytes
 	Dir     string        // it starts there; empty: where this process runs
 	Timeout time.Duration // of Exec; zero: 5 min
 
@@ -93,8 +94,8 @@ func (t Target) check(mode events.DeliveryMode) error {
 		return fmt.Errorf("it has %s: want one of them", strings.Join(actions, " and "))
 	case len(t.Exec) > 0 && t.Exec[0] == "":
 		return errors.New("exec is empty: name the program")
-	case len(t.Exec) == 0 && (len(t.Env) > 0 || t.Dir != "" || t.Timeout != 0):
-		return errors.New("env, dir and timeout are those of exec: set exec, or leave them out")
+	case len(t.Exec) == 0 && (len(t.Env) > 0 || len(t.Secrets) > 0 || t.Dir != "" || t.Timeout != 0):
+		return errors.New("env, secrets, dir and timeout are those of exec: set exec, or leave them out")
 	case t.Timeout < 0:
 		return fmt.Errorf("timeout %s: want 0 or more", t.Timeout)
 	case t.Func == nil && t.DB != nil:
@@ -107,6 +108,11 @@ func (t Target) check(mode events.DeliveryMode) error {
 	for _, e := range t.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
 			return fmt.Errorf("env %q: want name=value", e)
+		}
+	}
+	for _, e := range t.Secrets {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return errors.New("a secret is not written as name=value") // and not shown: it may be the value
 		}
 	}
 	return nil

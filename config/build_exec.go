@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"context"
-	"fmt"
 	osexec "os/exec"
 
 	"github.com/towline-dev/towline/provider/exec"
@@ -13,21 +12,14 @@ import (
 // store's engine that looks there. A program that is not there is a note and no error, as a repository is: its units fail
 // with the reason, and the other syncs go on.
 func makeExec(_ context.Context, b *building, s Sync) (parts, error) {
+	env, secrets, err := b.environment(s.Exec.Env)
+	if err != nil {
+		return parts{}, err
+	}
 	o := exec.Options{
 		Command: b.command(s.Exec.Command), Dir: cmp.Or(s.Exec.Dir, b.c.Dir), Protocol: exec.Protocol(s.Exec.Protocol),
 		StallTimeout: s.Exec.StallTimeout, Grace: s.Exec.Grace, Folder: b.c.Store.Path + "-attempts", Logger: b.o.Logger,
-		Env: map[string]string{}, Secrets: map[string]string{},
-	}
-	for _, v := range s.Exec.Env {
-		value, err := v.Value.Read(b.o.Env)
-		if err != nil {
-			return parts{}, fmt.Errorf("env %s: %w", v.Name, err)
-		}
-		if v.Value.Secret.IsZero() {
-			o.Env[v.Name] = value
-		} else {
-			o.Secrets[v.Name] = value
-		}
+		Env: env, Secrets: secrets,
 	}
 	p, err := exec.New(o)
 	if err != nil {

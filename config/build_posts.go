@@ -28,11 +28,16 @@ func (b *building) posts(s Sync) (towline.PostSync, error) {
 			if post.Dir == "" {
 				post.Dir = b.c.Dir
 			}
-			env, err := b.environment(t.Env)
+			env, secrets, err := b.environment(t.Env)
 			if err != nil {
 				return out, fmt.Errorf("post_sync: %w", err)
 			}
-			post.Env = env
+			for _, name := range sortedKeys(env) {
+				post.Env = append(post.Env, name+"="+env[name])
+			}
+			for _, name := range sortedKeys(secrets) {
+				post.Secrets = append(post.Secrets, name+"="+secrets[name])
+			}
 		}
 		out.Targets = append(out.Targets, post)
 	}
@@ -48,14 +53,19 @@ func (b *building) command(words []string) []string {
 	return words
 }
 
-func (b *building) environment(variables []Variable) ([]string, error) {
-	var out []string
+// environment are the variables of a command: those that are plain texts, and those that are secrets.
+func (b *building) environment(variables []Variable) (plain, secrets map[string]string, err error) {
+	plain, secrets = map[string]string{}, map[string]string{}
 	for _, v := range variables {
 		value, err := v.Value.Read(b.o.Env)
 		if err != nil {
-			return nil, fmt.Errorf("env %s: %w", v.Name, err)
+			return nil, nil, fmt.Errorf("env %s: %w", v.Name, err)
 		}
-		out = append(out, v.Name+"="+value)
+		if v.Value.Secret.IsZero() {
+			plain[v.Name] = value
+		} else {
+			secrets[v.Name] = value
+		}
 	}
-	return out, nil
+	return plain, secrets, nil
 }

@@ -145,6 +145,19 @@ func TestBuildMakesWhatANodeNeeds(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
+// A secret of a command behind a run is told apart from a plain text, so that it is masked in what is kept of the command.
+func TestBuildTellsSecretsOfAPostSync(t *testing.T) {
+	path := write(t, "version: 1\nsyncs:\n  a: {provider: git, repos: ['.'], post_sync: {exec: [x], env: {B: two, W: 'env:S', A: one}}}\n")
+	repository(t, filepath.Dir(path))
+	c, err := Load(Options{File: path, Dir: filepath.Dir(path), Env: []string{}})
+	require.NoError(t, err)
+	b, err := Build(t.Context(), c, BuildOptions{Env: func(name string) (string, bool) { return "hunter2", name == "S" }})
+	require.NoError(t, err)
+	target := b.Node.Syncs[0].PostSync.Targets[0]
+	require.Equal(t, []string{"A=one", "B=two"}, target.Env)
+	require.Equal(t, []string{"W=hunter2"}, target.Secrets)
+}
+
 // EX-1, EX-7: a command is a provider: a program with a path starts at the file, secrets are told apart from plain texts, and
 // attempts are on record beside the store. One that is not there is said, and ends nothing.
 func TestBuildMakesACommandAProvider(t *testing.T) {

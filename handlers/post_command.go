@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/redact"
 	"github.com/towline-dev/towline/internal/subprocess"
 	"github.com/towline-dev/towline/provider"
 )
@@ -28,15 +31,28 @@ func (h *Handlers) command(ctx context.Context, p towline.Post) (result string, 
 	limit := h.e.Knobs().ErrorMaxBytes
 	stdout, stderr := &subprocess.Tail{Limit: limit}, &subprocess.Tail{Limit: limit}
 	cmd := exec.CommandContext(ctx, t.Exec[0], t.Exec[1:]...) //nolint:gosec // it is the operator's configuration
-	cmd.Dir, cmd.Env = t.Dir, append(append(os.Environ(), t.Env...), variables(p)...)
+	cmd.Dir, cmd.Env = t.Dir, slices.Concat(os.Environ(), t.Env, t.Secrets, variables(p))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(input, '\n')), stdout, stderr
 	cmd.WaitDelay = subprocess.WaitDelay
 	subprocess.OwnGroup(cmd)
+	masks := redact.Values(valuesOf(t.Secrets)...)
+	kept := func(t *subprocess.Tail) string { // masked before it becomes one line: a secret may have several
+		return strings.Join(strings.Fields(masks.Replace(t.Text())), " ")
+	}
 	err = cmd.Run()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // it has succeeded, and left something behind that holds its output
-		return stdout.String(), nil
+		return kept(stdout), nil
 	}
-	return "", commandError(ctx, cmd, t, err, stderr.String())
+	return "", commandError(ctx, cmd, t, err, kept(stderr))
+}
+
+// valuesOf are those of variables.
+func valuesOf(variables []string) (values []string) {
+	for _, v := range variables {
+		_, value, _ := strings.Cut(v, "=")
+		values = append(values, value)
+	}
+	return values
 }
 
 var errTimeout = errors.New("its timeout is over")

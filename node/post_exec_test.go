@@ -70,6 +70,18 @@ func TestACommandIsToldWhatTheRunHasBrought(t *testing.T) {
 	}, strings.Fields(string(b)))
 }
 
+// E-3, HP-2: the value of a secret is kept of neither stream of a command, whether it succeeds or fails.
+func TestTheSecretsOfACommandAreMasked(t *testing.T) {
+	for exit, effect := range map[string]decider.PostStatus{"0": decider.PostCompleted, "1": decider.PostFailed} {
+		target := shell(`echo "out $WORD"; echo "err $WORD" >&2; exit ` + exit)
+		target.Secrets = []string{"WORD=hunter2=hunter2\nhunter2"}
+		_, got := followedBy(t, towline.AtMostOnce, target)
+		require.Equal(t, effect, got.Effect)
+		require.Contains(t, got.Result+got.Text, map[string]string{"0": "out ***", "1": "err ***"}[exit])
+		require.NotContains(t, got.Result+got.Text, "hunter2")
+	}
+}
+
 // HP-2, K-9, E-1, E-3: how a command can fail, with its category and the end of what it wrote to its standard error, bounded and
 // without secrets.
 func TestACommandThatFails(t *testing.T) {
