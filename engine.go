@@ -85,18 +85,29 @@ type Engine struct {
 	tally   tally
 }
 
+// Check says what Open would refuse of the configuration itself, without a store; nil: nothing.
+func (c Config) Check() error {
+	_, _, err := c.checked(c.Knobs.withDefaults())
+	return err
+}
+
+func (c Config) checked(k Knobs) (catalogue, timetable, error) {
+	if err := k.check(); err != nil {
+		return catalogue{}, timetable{}, err
+	}
+	syncs, err := newCatalogue(c.Syncs)
+	if err != nil {
+		return syncs, timetable{}, err
+	}
+	timers, err := newTimetable(c, syncs)
+	return syncs, timers, err
+}
+
 // Open starts an incarnation on a store. When it returns, boot recovery has finished: what a crash left behind is
 // decided, and what is owed is due (N-1 to N-4). It starts no goroutine.
 func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	knobs := c.Knobs.withDefaults()
-	if err := knobs.check(); err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	syncs, err := newCatalogue(c.Syncs)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	timers, err := newTimetable(c, syncs)
+	syncs, timers, err := c.checked(knobs)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}

@@ -72,7 +72,8 @@ var makers = map[string]func(context.Context, *building, Sync) (parts, error){
 func providerNames() []string { return sortedKeys(makers) }
 
 // Build makes the parts of a configuration: it looks for sources, reads the scripts and secrets that are needed at a start,
-// and opens nothing that holds data. Errors name the sync, what is missing, and what to do.
+// and opens nothing that holds data. Errors name the sync, what is missing, and what to do; what node.Open would refuse of the
+// configuration itself is one.
 func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 	if o.Env == nil {
 		o.Env = os.LookupEnv
@@ -101,6 +102,9 @@ func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 			return nil, errors.Join(fmt.Errorf("sync %q: %w", s.Name, err), b.out.Close())
 		}
 		b.out.Node.Syncs = append(b.out.Node.Syncs, n)
+	}
+	if err := b.out.Node.Check(); err != nil {
+		return nil, errors.Join(err, b.out.Close())
 	}
 	return b.out, nil
 }

@@ -101,6 +101,18 @@ func (s Sync) catalogued() towline.Sync {
 	}
 }
 
+// Check says what Open would refuse of the configuration itself, before anything is opened; nil: nothing.
+func (c Config) Check() error {
+	if err := c.check(slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	var syncs []towline.Sync
+	for _, s := range c.Syncs {
+		syncs = append(syncs, s.catalogued())
+	}
+	return towline.Config{Syncs: syncs, Schedules: c.Schedules, NoSchedules: c.NoSchedules, Knobs: c.Knobs}.Check()
+}
+
 // check refuses a publisher that cannot confirm where nothing but its word would say that a message arrived (O-10), and
 // says which kinds will be published again for want of it.
 func (c Config) check(logger *slog.Logger) error {
