@@ -102,6 +102,14 @@ func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 			return nil, errors.Join(fmt.Errorf("sync %q: %w", s.Name, err), b.out.Close())
 		}
 		b.out.Node.Syncs = append(b.out.Node.Syncs, n)
+		if s.Schedule == nil {
+			continue
+		}
+		timer, err := b.schedule(s)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("sync %q: %w", s.Name, err), b.out.Close())
+		}
+		b.out.Node.Schedules = append(b.out.Node.Schedules, timer)
 	}
 	if err := b.out.Node.Check(); err != nil {
 		return nil, errors.Join(err, b.out.Close())

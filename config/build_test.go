@@ -130,6 +130,7 @@ func TestBuildMakesWhatANodeNeeds(t *testing.T) {
 	require.Len(t, b.Node.Syncs, 1)
 	s := b.Node.Syncs[0]
 	require.Equal(t, []string{"api", "site"}, s.Sources)
+	require.Equal(t, []towline.Schedule{{Sync: "code", Cron: "15 * * * *", TimeZone: "Europe/Berlin", CatchUp: towline.CatchUpOnce, Overlap: towline.OverlapSkip}}, b.Node.Schedules)
 	require.Equal(t, towline.PostSync{Mode: towline.AtMostOnce, Targets: []towline.Target{{Name: "post_sync", SQL: "SELECT :run"}}}, s.PostSync)
 	retry := towline.Retry{Max: 5, Backoff: 5 * time.Second, Modes: []events.Mode{towline.Incremental, towline.Backfill}}
 	require.Equal(t, []towline.Dataset{
@@ -143,6 +144,32 @@ func TestBuildMakesWhatANodeNeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.Close())
 	require.NoError(t, b.Close())
+}
+
+// S-1, S-9: a schedule has what its sync says, else what the file says of all, and the zone of this machine by its name.
+func TestSchedules(t *testing.T) {
+	path := write(t, "version: 1\nschedule: {catch_up: all(3), overlap: queue, auto_pause_after: 5}\nsyncs:\n"+
+		"  a: {provider: exec, command: [sh], datasets: {a: {}}, sink: {jsonl: {dir: o}}, schedule: {cron: '@every 1h', tz: UTC}}\n"+
+		"  b: {provider: exec, command: [sh], datasets: {b: {}}, sink: {jsonl: {dir: o}}, schedule: {cron: 0 4 * * *, tz: Asia/Tokyo, catch_up: skip, overlap: skip, auto_pause_after: 0}}\n"+
+		"  c: {provider: exec, command: [sh], datasets: {c: {}}, sink: {jsonl: {dir: o}}}\n")
+	c, err := Load(Options{File: path, Dir: filepath.Dir(path), Env: []string{}})
+	require.NoError(t, err)
+	b, err := Build(t.Context(), c, BuildOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []towline.Schedule{
+		{Sync: "a", Cron: "@every 1h", TimeZone: "UTC", CatchUp: towline.CatchUpAll, Max: 3, Overlap: towline.OverlapQueue, AutoPause: 5},
+		{Sync: "b", Cron: "0 4 * * *", TimeZone: "Asia/Tokyo", CatchUp: towline.CatchUpSkip, Overlap: towline.OverlapSkip},
+	}, b.Node.Schedules)
+
+	for _, at := range []struct{ zone, link, name string }{
+		{"UTC", "", "UTC"}, {"Europe/Berlin", "/usr/share/zoneinfo/UTC", "Europe/Berlin"},
+		{"Local", "/usr/share/zoneinfo/Europe/Berlin", "Europe/Berlin"}, {"Local", "/var/db/timezone/zoneinfo/Asia/Tokyo", "Asia/Tokyo"},
+		{"Local", "/etc/localtime", ""}, {"Local", "/usr/share/zoneinfo/No/Where", ""}, {"Local", "", ""},
+	} {
+		name, err := zoneName(at.zone, at.link)
+		require.Equal(t, at.name, name)
+		require.Equal(t, at.name == "", err != nil)
+	}
 }
 
 // A secret of a command behind a run is told apart from a plain text, so that it is masked in what is kept of the command.
@@ -256,6 +283,9 @@ func TestASyncThatCannotBe(t *testing.T) {
 		"{provider: git, repos: ['.'], refs: [HEAD]}":                                     `refs: "HEAD" selects no refs`,
 		"{provider: git, repos: ['.'], datasets: {comits: {}}}":                           `dataset "comits": the provider git has refs, files, commits or changes; did you mean commits?`,
 		"{provider: exec, command: [x, '{{nobody}}'], datasets: {d: {}}}":                 "command: argument \"{{nobody}}\": {{nobody}} is not known",
+		"{provider: git, repos: ['.'], schedule: {cron: x y}}":                            `schedule "a": cron "x y"`,
+		"{provider: git, repos: ['.'], schedule: {cron: 0 4 * * *, tz: Mars}}":            `schedule "a": time zone "Mars" is not known`,
+		"{provider: git, repos: ['.'], schedule: {cron: 0 4 * * *, catch_up: all(1001)}}": `max 1001: catch-up all needs how many, from 1 to 1000`,
 		"{provider: exec, command: [x], env: {TOWLINE_X: y}, datasets: {d: {}}}":          "env: TOWLINE_X is set by Towline",
 		"{provider: exec, command: [x], env: {A: 'env:NONE'}, datasets: {d: {}}}":         "env A: secret env:NONE: the variable is not set",
 		"{provider: git, repos: ['.'], post_sync: {exec: [y], env: {A_KEY: 'env:NONE'}}}": "post_sync: env A_KEY: secret env:NONE: the variable is not set",
@@ -265,7 +295,7 @@ func TestASyncThatCannotBe(t *testing.T) {
 		c, err := Load(Options{File: path, Dir: filepath.Dir(path), Env: []string{}})
 		require.NoError(t, err, text)
 		_, err = Build(context.Background(), c, BuildOptions{Env: func(string) (string, bool) { return "", false }})
-		require.ErrorContains(t, err, `sync "a": `, text)
+		require.ErrorContains(t, err, `"a": `, text)
 		require.ErrorContains(t, err, says, text)
 	}
 }

@@ -9,5 +9,5 @@
 //	n, err := node.Open(ctx, b.Node)
 //
 // Load reads and validates the whole configuration and touches nothing else. Build makes what node.Open needs of it:
-// providers, sinks, syncs, retry policies, knobs.
+// providers, sinks, syncs, schedules, retry policies, knobs.
 package config

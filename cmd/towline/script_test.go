@@ -107,7 +107,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(filepath.Join(strings.Split(ts.Getenv("PATH"), string(os.PathListSeparator))[0], "towline"))
 	ts.Check(err)
 	cmd.Path, cmd.Err, cmd.Dir = path, nil, ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "TERM", "TOWLINE_CONFIG", "XDG_CONFIG_HOME"} {
+	for _, name := range []string{"HOME", "PATH", "TERM", "TZ", "TOWLINE_CONFIG", "XDG_CONFIG_HOME"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	stderr, err := cmd.StderrPipe()

@@ -208,8 +208,12 @@ func (e *engine) banner(began time.Time) {
 
 func (e *engine) syncsInWords() string {
 	var out strings.Builder
-	for _, s := range e.built[len(e.built)-1].Node.Syncs {
+	n := e.built[len(e.built)-1].Node
+	for _, s := range n.Syncs {
 		fmt.Fprintf(&out, " · sync %q: %s", s.Name, plural(len(s.Sources), "source", "sources"))
+	}
+	if len(n.Schedules) > 0 {
+		out.WriteString(" · " + plural(len(n.Schedules), "schedule", "schedules"))
 	}
 	return out.String()
 }
