@@ -20,6 +20,7 @@ func (l *loading) check() {
 		l.wrong(key, "is "+text)
 	}
 	l.checkRetention()
+	l.noteLater()
 	for _, kind := range sortedKeys(c.Routes) {
 		if kind != "default" && !slices.Contains(events.Kinds[:], events.Kind(kind)) {
 			l.wrong(inPlace("routes", kind), fmt.Sprintf("%q is no kind: want default or one of %v", kind, events.Kinds))
@@ -54,6 +55,15 @@ func lineKey(where string) string {
 		return where
 	}
 	return fmt.Sprintf("%s:%8s", file, line)
+}
+
+// noteLater says which values that somebody has set change nothing.
+func (l *loading) noteLater() {
+	for _, k := range table().keys {
+		if v, ok := l.c.values[k.Path]; ok && k.Later && v.Origin.Kind > FromDefault {
+			l.c.notes = append(l.c.notes, fmt.Sprintf("%s: %s: nothing acts on it in this release", v.Origin, k.Path))
+		}
+	}
 }
 
 func (l *loading) checkRetention() {

@@ -220,7 +220,8 @@ func (c *Config) Sync(name string) (Sync, bool) {
 	return c.Syncs[i], true
 }
 
-// Notes are what is worth a word and refuses nothing: unknown TOWLINE_ variables, an alias that was overruled (CFG-1).
+// Notes are what is worth a word and refuses nothing: unknown TOWLINE_ variables, an alias that was overruled (CFG-1), a key
+// that changes nothing in this release.
 func (c *Config) Notes() []string { return c.notes }
 
 // mode is that of post_sync, in the words of the log.

@@ -17,6 +17,9 @@ type Key struct {
 	Doc     string // one sentence or two; what zero means, if it means something
 	Alias   string // a variable of the original, in force if neither flag nor TOWLINE_ name is (CFG-1)
 	Live    bool   // a reload changes it; else a changed value needs a restart
+	// Later says that nothing acts on the key in this release. It is read and checked all the same, so that a file need not
+	// change with the next one, and Notes name it where somebody has set it.
+	Later bool
 	// Provider is the one to whose syncs the key belongs; empty: to all.
 	Provider string
 

@@ -48,31 +48,31 @@ func storeKeys() []Key {
 			Doc: "Open the store on a network file system all the same, whose locks are not to be relied upon.",
 		},
 		{
-			Path: "store.max_bytes", Form: Bytes, Default: "512MiB", Min: "16MiB", zero: true, at: fixed(func(c *Config) *Size { return &c.Store.MaxBytes }),
+			Path: "store.max_bytes", Later: true, Form: Bytes, Default: "512MiB", Min: "16MiB", zero: true, at: fixed(func(c *Config) *Size { return &c.Store.MaxBytes }),
 			Doc: "Size budget: no new run is accepted above it, those that are open end. 0: none.",
 		},
 		{
-			Path: "store.backup.every", Form: Duration, Default: "0s", Min: "1m", zero: true, at: fixed(func(c *Config) *duration { return &c.Store.Backup.Every }),
+			Path: "store.backup.every", Later: true, Form: Duration, Default: "0s", Min: "1m", zero: true, at: fixed(func(c *Config) *duration { return &c.Store.Backup.Every }),
 			Doc: "Time between two backups. 0: none.",
 		},
 		{
-			Path: "store.backup.dir", Form: Path, Default: "backup", at: fixed(func(c *Config) *string { return &c.Store.Backup.Dir }),
+			Path: "store.backup.dir", Later: true, Form: Path, Default: "backup", at: fixed(func(c *Config) *string { return &c.Store.Backup.Dir }),
 			Doc: "Folder of the backups.",
 		},
 		{
-			Path: "store.backup.keep", Form: Count, Default: "7", Min: "1", at: fixed(func(c *Config) *int { return &c.Store.Backup.Keep }),
+			Path: "store.backup.keep", Later: true, Form: Count, Default: "7", Min: "1", at: fixed(func(c *Config) *int { return &c.Store.Backup.Keep }),
 			Doc: "How many backups stay; the oldest goes first.",
 		},
 		{
-			Path: "retention.archive_after", Form: Duration, Default: "30d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.ArchiveAfter }),
+			Path: "retention.archive_after", Later: true, Form: Duration, Default: "30d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.ArchiveAfter }),
 			Doc: "Age at which finished runs move to sealed segments. 0: never.",
 		},
 		{
-			Path: "retention.purge_after", Form: Duration, Default: "365d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.PurgeAfter }),
+			Path: "retention.purge_after", Later: true, Form: Duration, Default: "365d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.PurgeAfter }),
 			Doc: "Age at which the segments of runs that succeeded are deleted; one summary a run stays. 0: never.",
 		},
 		{
-			Path: "retention.failed_purge_after", Form: Duration, Default: "730d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.FailedPurgeAfter }),
+			Path: "retention.failed_purge_after", Later: true, Form: Duration, Default: "730d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.FailedPurgeAfter }),
 			Doc: "The same for runs that did not succeed. 0: never.",
 		},
 	}
@@ -81,15 +81,15 @@ func storeKeys() []Key {
 func restKeys() []Key {
 	return []Key{
 		{
-			Path: "api.listen", Form: Listing, Default: "unix, 127.0.0.1:7480", at: fixed(func(c *Config) *[]string { return &c.API.Listen }),
+			Path: "api.listen", Later: true, Form: Listing, Default: "unix, 127.0.0.1:7480", at: fixed(func(c *Config) *[]string { return &c.API.Listen }),
 			Doc: "Where the API is served: unix is the socket of this user, unix:/path one of your own, else host:port. Anything but the loopback needs a token.",
 		},
 		{
-			Path: "api.max_body", Form: Bytes, Default: "256KiB", Min: "1KiB", at: fixed(func(c *Config) *Size { return &c.API.MaxBody }),
+			Path: "api.max_body", Later: true, Form: Bytes, Default: "256KiB", Min: "1KiB", at: fixed(func(c *Config) *Size { return &c.API.MaxBody }),
 			Doc: "Longest request.",
 		},
 		{
-			Path: "console.enabled", Form: Bool, Default: "true", at: fixed(func(c *Config) *bool { return &c.Console }),
+			Path: "console.enabled", Later: true, Form: Bool, Default: "true", at: fixed(func(c *Config) *bool { return &c.Console }),
 			Doc: "Serve the console beside the API.",
 		},
 		{
@@ -98,7 +98,7 @@ func restKeys() []Key {
 			Doc: "How often the action behind a run may happen, for syncs that do not say. at_most_once: a crash may lose it, visibly. exactly_once: it is repeated under one generation until it is done.",
 		},
 		{
-			Path: "health.stall_after", Form: Duration, Default: "5m", Min: "1s", at: fixed(func(c *Config) *duration { return &c.StallAfter }),
+			Path: "health.stall_after", Later: true, Form: Duration, Default: "5m", Min: "1s", at: fixed(func(c *Config) *duration { return &c.StallAfter }),
 			Doc: "A loop without success for so long is unhealthy.",
 		},
 		{

@@ -232,3 +232,12 @@ workers: {local: 0}
 	v, _ := zeros.Value("dispatch.never_started_after")
 	require.Equal(t, "0s", v.Text)
 }
+
+// A key on which nothing acts yet is said where somebody has set it, and by nobody's default.
+func TestAKeyThatChangesNothingIsSaid(t *testing.T) {
+	require.Empty(t, mustLoad(t, "version: 1\nrelay: {batch: 7}\n").Notes())
+	require.Equal(t, []string{
+		"towline.yaml:2: store.max_bytes: nothing acts on it in this release",
+		"TOWLINE_CONSOLE_ENABLED: console.enabled: nothing acts on it in this release",
+	}, mustLoad(t, "version: 1\nstore: {max_bytes: 16MiB}\n", "TOWLINE_CONSOLE_ENABLED=false").Notes())
+}

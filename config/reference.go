@@ -89,6 +89,9 @@ func (k Key) docInWords() string {
 		}
 		out += "."
 	}
+	if k.Later {
+		out += " **Nothing acts on it in this release.**"
+	}
 	if k.Live {
 		out += " ↻"
 	}

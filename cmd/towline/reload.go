@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/towline-dev/towline"
@@ -46,6 +47,11 @@ func (e *engine) reload(ctx context.Context) error {
 	}
 	if err := e.node.Engine().Reload(ctx, later.Knobs, towline.Actor{Name: "SIGHUP"}); err != nil {
 		return err
+	}
+	for _, note := range later.Notes() {
+		if !slices.Contains(e.c.Notes(), note) {
+			e.screen.line(note)
+		}
 	}
 	e.c = later
 	e.setLevel(later)
