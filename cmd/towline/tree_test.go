@@ -9,11 +9,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -71,6 +73,16 @@ func TestExitCodes(t *testing.T) {
 		require.NotEmpty(t, c.Meaning)
 	}
 	require.Len(t, seen, 12)
+}
+
+// CLK-7: check sees a clock that stands behind the newest event of the store.
+func TestAClockBehindTheStoreIsSeen(t *testing.T) {
+	newest := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for behind, state := range map[time.Duration]string{-time.Hour: fine, 0: fine, time.Minute: fine, time.Hour: failed} {
+		f := checkClock(events.MicrosOf(newest), newest.Add(-behind))
+		require.Equal(t, state, f.State, behind)
+	}
+	require.Equal(t, "it is 1h0m0s behind the newest event of the store", checkClock(events.MicrosOf(newest), newest.Add(-time.Hour)).Text)
 }
 
 // A path is found again by the pattern that init writes for it, and YAML reads the quotes.

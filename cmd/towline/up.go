@@ -202,7 +202,7 @@ func (e *engine) banner(began time.Time) {
 	if !e.work || c.Workers == 0 {
 		workers = "none here"
 	}
-	s.line(fmt.Sprintf("workers  %s      transport  local (in-process) ok", workers))
+	s.line(fmt.Sprintf("workers  %s      transport  local (in-process)", workers))
 	s.line(fmt.Sprintf("ready in %d ms%s", time.Since(began).Milliseconds(), e.syncsInWords()))
 }
 
