@@ -155,16 +155,85 @@ func value2raw(n *yaml.Node, k Key) (v raw, problem string) {
 	return v, "is a mapping: want one value, " + k.hint()
 }
 
+// anyValue takes a value of any form over as JSON. Only what is a number of JSON is one, with its digits as they were written
+// (EX-1); a date is the text that it looks like.
 func anyValue(n *yaml.Node) (v raw, problem string) {
-	var value any
-	if err := n.Decode(&value); err != nil {
-		return v, "cannot be read: " + err.Error()
+	var out bytes.Buffer
+	if problem := appendJSON(&out, n, 0); problem != "" {
+		return v, problem
 	}
-	b, err := json.Marshal(value)
+	return raw{json: out.Bytes()}, ""
+}
+
+// deepest bounds what anyValue reads; an alias may stand within what it stands for.
+const deepest = 100
+
+func appendJSON(out *bytes.Buffer, n *yaml.Node, depth int) (problem string) {
+	n = target(n)
+	switch {
+	case depth > deepest || out.Len() > maxFile:
+		return "is too deep or too large"
+	case n.Kind == yaml.MappingNode:
+		seen := map[string]bool{}
+		out.WriteByte('{')
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			switch {
+			case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
+				return "a key must be a plain word"
+			case seen[key.Value]:
+				return fmt.Sprintf("%s stands twice", key.Value)
+			case i > 0:
+				out.WriteByte(',')
+			}
+			seen[key.Value] = true
+			out.Write(jsonText(key.Value))
+			out.WriteByte(':')
+			if problem := appendJSON(out, n.Content[i+1], depth+1); problem != "" {
+				return problem
+			}
+		}
+		out.WriteByte('}')
+	case n.Kind == yaml.SequenceNode:
+		out.WriteByte('[')
+		for i, item := range n.Content {
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			if problem := appendJSON(out, item, depth+1); problem != "" {
+				return problem
+			}
+		}
+		out.WriteByte(']')
+	default:
+		return appendScalar(out, n)
+	}
+	return ""
+}
+
+func appendScalar(out *bytes.Buffer, n *yaml.Node) (problem string) {
+	switch n.ShortTag() {
+	case "!!null":
+		out.WriteString("null")
+	case "!!bool":
+		out.WriteString(strings.ToLower(n.Value))
+	case "!!int", "!!float":
+		if !json.Valid([]byte(n.Value)) {
+			return fmt.Sprintf("%s is no number of JSON: write it in decimal digits, or in quotes", n.Value)
+		}
+		out.WriteString(n.Value)
+	default:
+		out.Write(jsonText(n.Value))
+	}
+	return ""
+}
+
+func jsonText(text string) []byte {
+	b, err := json.Marshal(text)
 	if err != nil {
-		return v, "has no form in JSON: " + err.Error()
+		panic(fmt.Sprintf("config: encode %q: %v", text, err)) // a text always has a form
 	}
-	return raw{json: b}, ""
+	return b
 }
 
 // target is what an alias stands for.

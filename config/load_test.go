@@ -241,3 +241,33 @@ func TestAKeyThatChangesNothingIsSaid(t *testing.T) {
 		"TOWLINE_CONSOLE_ENABLED: console.enabled: nothing acts on it in this release",
 	}, mustLoad(t, "version: 1\nstore: {max_bytes: 16MiB}\n", "TOWLINE_CONSOLE_ENABLED=false").Notes())
 }
+
+// EX-1: the config of a command is handed on as it was written: no digit is lost, and a date stays what it looks like.
+func TestTheConfigOfACommandIsHandedOn(t *testing.T) {
+	of := func(text string) (string, error) {
+		c, err := load(t, "version: 1\nsyncs:\n  a: {provider: exec, command: [x], datasets: {d: {}}, config: "+text+"}\n")
+		if err != nil {
+			return "", err
+		}
+		return string(c.Syncs[0].Config), nil
+	}
+	for text, want := range map[string]string{
+		"{since: 2024-01-01, at: 2024-01-01T00:00:00Z}":             `{"since":"2024-01-01","at":"2024-01-01T00:00:00Z"}`,
+		"{big: 123456789012345678901234, v: 1.10, e: 1e3, n: -0}":   `{"big":123456789012345678901234,"v":1.10,"e":1e3,"n":-0}`,
+		`{t: "2024", y: yes, b: True, none: null, tilde: ~, e: ""}`: `{"t":"2024","y":"yes","b":true,"none":null,"tilde":null,"e":""}`,
+		"{1: [a, {b: c}], l: [], m: {}}":                            `{"1":["a",{"b":"c"}],"l":[],"m":{}}`,
+		"[&a [1], *a]":                                              `[[1],[1]]`,
+		"null":                                                      `null`,
+	} {
+		got, err := of(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got)
+	}
+	for text, says := range map[string]string{
+		"{o: 010}": "syncs.a.config: 010 is no number of JSON", "{o: 0x1f}": "0x1f is no number", "{o: .inf}": ".inf is no number",
+		"{a: 1, a: 2}": "a stands twice", "{[a]: 1}": "a key must be a plain word", "&a [*a]": "too deep",
+	} {
+		_, err := of(text)
+		require.ErrorContains(t, err, says, text)
+	}
+}
