@@ -31,8 +31,6 @@ type globals struct {
 	config  string
 	set     []string
 	store   string
-	db      string
-	url     string
 	form    string
 	noColor bool
 }
@@ -98,13 +96,10 @@ func (p *program) globalFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.flags.config, "config", "", "configuration `FILE`; without it $TOWLINE_CONFIG, ./towline.yaml, ~/.config/towline, /etc/towline")
 	f.StringArrayVar(&p.flags.set, "set", nil, "set a key of the configuration: `KEY=VALUE`; may be repeated")
 	f.StringVar(&p.flags.store, "store", "", "`FILE` of the store, instead of store.path")
-	f.StringVar(&p.flags.db, "db", "", "read this store `FILE` and change nothing: a live one, a backup, a copy")
-	f.StringVar(&p.flags.url, "url", "", "`URL` of a running engine, instead of its socket")
 	f.StringVarP(&p.flags.form, "output", "o", "table", "form of the answer: table, json or jsonl")
 	f.BoolVar(&p.flags.noColor, "no-color", false, "no colour, also on a terminal; as NO_COLOR")
 	must(cobra.MarkFlagFilename(f, "config", "yaml", "yml"))
 	must(cobra.MarkFlagFilename(f, "store", "db"))
-	must(cobra.MarkFlagFilename(f, "db", "db"))
 }
 
 // must is for mistakes in the tree itself, which every call would meet.
