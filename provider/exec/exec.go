@@ -143,7 +143,10 @@ func (p *Provider) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (prov
 		return provider.Result{}, p.failed(provider.Fail(provider.Configuration, err))
 	}
 	left, err := p.places.sweep(ctx, p.o.Logger)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return provider.Result{}, p.failed(context.Cause(ctx))
+	case err != nil:
 		return provider.Result{}, p.failed(err)
 	}
 	if group := left[u.ID.String()]; group != 0 {

@@ -3,6 +3,7 @@
 package exec_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	osexec "os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline/provider"
 	"github.com/towline-dev/towline/provider/exec"
 )
 
@@ -144,4 +146,15 @@ func TestTheFolderOfAttempts(t *testing.T) {
 	p, err = exec.New(exec.Options{Command: []string{"/bin/true"}, Folder: filepath.Join(file, "x")})
 	require.NoError(t, err)
 	require.ErrorContains(t, p.Start(t.Context()), "set folder to one that can be written")
+}
+
+// EX-6: an attempt that is stopped while it looks for what a killed engine has left ends for the cause of the stop.
+func TestAnAttemptThatIsStoppedInItsSweepSaysTheCause(t *testing.T) {
+	o := sh("exit 0")
+	o.Folder = filepath.Join(t.TempDir(), "attempts")
+	plant(t, o.Folder, "{}\n")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(provider.ErrStopping)
+	got := runUnit(ctx, t, o, unit())
+	require.ErrorIs(t, got.err, provider.ErrStopping)
 }
