@@ -79,9 +79,15 @@ func (k Key) assign(to any, v raw) error {
 		}
 		*to = s
 	case *EnvValue:
-		*to = EnvValue{Text: v.text}
-		if s, err := parseSecret(v.text); err == nil {
+		s, err := parseSecret(v.text)
+		scheme, _, _ := strings.Cut(v.text, ":")
+		switch {
+		case err == nil:
 			*to = EnvValue{Secret: s}
+		case slices.Contains(schemes, scheme): // meant as a reference, and the command would get the reference itself
+			return err
+		default:
+			*to = EnvValue{Text: v.text}
 		}
 	case *string:
 		return k.assignText(to, v.text)

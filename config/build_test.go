@@ -261,6 +261,8 @@ func TestASyncThatCannotBe(t *testing.T) {
 		"{provider: git, repos: [x], datasets: {commits: {retry: proven, surfaces: [other]}}}":  "does not say that other may be written twice",
 		"{provider: exec, command: [x], datasets: {commits: {retry: proven}}}":                  "is for the provider git, and that of this sync is exec",
 		"{provider: exec, command: [x], datasets: {d: {snapshot: true, window: day}}}":          "a snapshot has no windows",
+		"{provider: exec, command: [x], env: {A: 'cred:a/b'}, datasets: {d: {}}}":               "syncs.a.env.A: cred:a/b: name a credential, without a folder",
+		"{provider: exec, command: [x], env: {A: 'env:'}, datasets: {d: {}}}":                   "syncs.a.env.A: a secret is never written inline",
 		"{provider: exec, command: [x], grace: 0s, datasets: {d: {}}}":                          "syncs.a.grace: is out of bounds: want at least 1ms",
 		"{provider: git, repos: [x], post_sync: {sql: x.sql}}":                                  "runs on the sqlite sink, and this sync has none",
 		"{provider: git, repos: [x], post_sync: {timeout: 5s}}":                                 "says not what to do",

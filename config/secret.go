@@ -21,6 +21,9 @@ const masked = "***"
 // errInline never repeats the value: it may be the secret.
 var errInline = errors.New("a secret is never written inline: put it into a file, a variable or a systemd credential, and write file:/path, env:NAME or cred:NAME")
 
+// schemes are what a reference begins with.
+var schemes = []string{"file", "env", "cred"}
+
 func parseSecret(text string) (Secret, error) {
 	scheme, where, ok := strings.Cut(text, ":")
 	if !ok || where == "" {
