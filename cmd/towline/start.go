@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
 )
@@ -108,6 +110,11 @@ func (e *engine) end(row projections.SyncRun, took time.Duration) string {
 	}
 	if row.Reason != "" {
 		text += " · " + row.Reason
+	}
+	for _, target := range row.PostSync.Targets {
+		if target.Effect != decider.PostCompleted { // the log has the reason
+			text += fmt.Sprintf(" · post_sync %s: %s", target.Target, cmp.Or(string(target.Effect), string(target.Outcome), "unknown"))
+		}
 	}
 	return text
 }
