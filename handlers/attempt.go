@@ -232,5 +232,10 @@ func (g *guarded) Progress(done, total int64) {
 		return
 	}
 	g.a.h.progress.report(g.a.unit.ID, func(u *UnitProgress) { u.Done, u.Total = done, total })
+	defer func() { // it is for people, and a provider may say it in a goroutine where a panic would end the process
+		if v := recover(); v != nil {
+			g.a.h.logger.Warn("progress", "unit", g.a.unit.Alias, "panic", v)
+		}
+	}()
 	g.Writer.Progress(done, total)
 }

@@ -104,7 +104,7 @@ func TestADeafProviderWithAShortLease(t *testing.T) {
 }
 
 // rude is a sink that does something else when it is asked.
-type rude struct{ fenced, committed, abort func() }
+type rude struct{ fenced, committed, abort, progress func() }
 
 func (r *rude) Open(context.Context, sink.Scope) (sink.Writer, error) {
 	w, err := sink.Discard.Open(context.Background(), sink.Scope{})
@@ -131,6 +131,34 @@ func (w *rudeWriter) Abort() error {
 		w.r.abort()
 	}
 	return nil
+}
+
+func (w *rudeWriter) Progress(int64, int64) {
+	if w.r.progress != nil {
+		w.r.progress()
+	}
+}
+
+// HU-4: a sink that panics when it is told of progress, in whatever goroutine of the provider, ends neither the attempt nor
+// the process.
+func TestASinkThatBreaksAtProgress(t *testing.T) {
+	broken := &rude{fenced: func() {}, committed: func() {}, progress: func() { panic("out of order") }}
+	does := provider.Func(func(_ context.Context, _ provider.Unit, to sink.Sink) (provider.Result, error) {
+		told := make(chan struct{})
+		go func() {
+			defer close(told)
+			to.Progress(1, 2)
+		}()
+		<-told
+		to.Progress(2, 2)
+		return provider.Result{}, nil
+	})
+	ports := map[string]handlers.Ports{"days": {Provider: does, Sink: broken}}
+	run(t, options{workers: 1, ports: ports}, func(t *testing.T, s *shop) {
+		id, messages := s.dispatched(1)
+		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+		require.Equal(t, events.UnitHasSucceeded, s.unit(id).Status)
+	})
 }
 
 // HU-4, HU-6: a sink that panics or ends the goroutine when it is asked what a failed attempt has left takes neither the
