@@ -45,7 +45,7 @@ func checkValue(dec *json.Decoder, at string, depth int) error {
 	case json.Delim:
 		if t == '[' {
 			for i := 0; dec.More(); i++ {
-				if err := checkValue(dec, at+"["+strconv.Itoa(i)+"]", depth+1); err != nil {
+				if err := checkValue(dec, under(at, "["+strconv.Itoa(i)+"]"), depth+1); err != nil {
 					return err
 				}
 			}
@@ -67,10 +67,10 @@ func checkObject(dec *json.Decoder, at string, depth int) error {
 		}
 		key, _ := token.(string)
 		if seen[key] {
-			return fmt.Errorf("%s stands twice", shortened(at+"."+key))
+			return fmt.Errorf("%s stands twice", shortened(under(at, "."+key)))
 		}
 		seen[key] = true
-		if err := checkValue(dec, at+"."+key, depth+1); err != nil {
+		if err := checkValue(dec, under(at, "."+key), depth+1); err != nil {
 			return err
 		}
 	}
@@ -95,10 +95,20 @@ func checkNumber(at, n string) error {
 	return nil
 }
 
+const shownPlace = 100
+
+// under is the place of a part of a value. No more of it is kept than an error shows: the values of an array under a long key
+// would else cost that key each.
+func under(at, part string) string {
+	if len(at) > shownPlace {
+		return at
+	}
+	return at + part[:min(len(part), shownPlace+1)]
+}
+
 func shortened(at string) string {
-	const shown = 100
-	if len(at) > shown {
-		return strings.ToValidUTF8(at[:shown], "") + "…"
+	if len(at) > shownPlace {
+		return strings.ToValidUTF8(at[:shownPlace], "") + "…"
 	}
 	return at
 }

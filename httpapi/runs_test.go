@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -93,6 +94,19 @@ func TestARefusedRunWritesNothing(t *testing.T) {
 	w.send("POST", "/v1/pause", map[string]any{"source": "south", "reason": "r"}).is(http.StatusOK, nil)
 	w.send("POST", "/v1/runs", map[string]any{"sync": "days"}).problem("source_paused")
 	require.Equal(t, head, seqBefore(w, 2))
+}
+
+// HC-49: to look through a body costs no more than its length, also with many values under a long key.
+func TestABodyCostsNoMoreThanItsLength(t *testing.T) {
+	w := start(t, func(c *setup) { c.idle = true })
+	body := `{"` + strings.Repeat("k", 100<<10) + `":[` + strings.Repeat("0,", 10_000) + `0]}`
+	var before, behind runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w.send("POST", "/v1/runs", body).problem("invalid_request")
+	runtime.ReadMemStats(&behind)
+	require.Less(t, behind.TotalAlloc-before.TotalAlloc, uint64(100<<20), "of a body of %d bytes", len(body))
+	p := w.send("POST", "/v1/runs", `{"a":[{"`+strings.Repeat("k", 200)+`":[99999999999999999999]}]}`).problem("bad_request")
+	require.Equal(t, "body.a[0]."+strings.Repeat("k", 90)+"…: 99999999999999999999 does not fit into 64 bits, and is not rounded", p.Detail)
 }
 
 // HC-22, P-5: a run that selects nothing is accepted and over, and says why; 0 of 0 is no division.
