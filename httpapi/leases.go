@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -220,9 +221,10 @@ func (s *Server) failLease(ctx context.Context, in *failInput) (*settledOutput, 
 	if err != nil {
 		return nil, err
 	}
+	const most = math.MaxInt64 / int64(time.Millisecond) // a longer one would turn into a negative one, which is none
 	return s.settle(ctx, in.Token, towline.Failed{
 		Category: in.Body.Category, Text: in.Body.Detail, Result: result,
-		After: time.Duration(in.Body.RetryAfterMS) * time.Millisecond, Account: in.Body.Account,
+		After: time.Duration(min(in.Body.RetryAfterMS, most)) * time.Millisecond, Account: in.Body.Account,
 	})
 }
 

@@ -168,6 +168,16 @@ func TestAnAttemptMayEndWithoutAnEnd(t *testing.T) {
 	w.lease("complete", again.Token, map[string]any{"state": 1, "result": map[string]any{"state": 2}}).problem("invalid_request")
 }
 
+// RL-2: a rate limit that asks for longer than there is has what is left of the budget, however long it asks for.
+func TestARateLimitWithoutEndHasTheWholeBudget(t *testing.T) {
+	w := start(t, oneDay, byWorkers)
+	w.plan(1)
+	lease := w.claimNext()
+	w.lease("fail", lease.Token, map[string]any{"category": "rate_limit", "retry_after_ms": int64(9_223_372_036_855)}).is(http.StatusOK, nil)
+	p := w.send("POST", "/v1/units/"+lease.Unit.String()+"/claim", map[string]any{"worker": "w"}).problem("too_early")
+	require.Greater(t, p.RetryAfterMS, (119 * time.Minute).Milliseconds(), "rate_limit.max_wait is two hours")
+}
+
 // Surfaces 5.4: a worker that asks gets the units of the lanes that it knows, the oldest run first, as many as it wants, and
 // waits for them no longer than it says.
 func TestAWorkerAsksForWhatItKnows(t *testing.T) {
