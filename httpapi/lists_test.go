@@ -61,6 +61,7 @@ func TestAListShowsEachRowOnceWhileOthersCome(t *testing.T) {
 	}
 	ordinals := pages[httpapi.Unit](w, "/v1/runs/"+first[0]+"/units?limit=2", more)
 	require.Len(t, ordinals, 3)
+	require.Equal(t, "after", w.send("GET", "/v1/runs/"+first[0]+"/units?after=9223372036854775807", nil).problem("bad_request").Field)
 	for i, u := range ordinals {
 		require.Equal(t, i+1, u.Ordinal)
 	}

@@ -116,9 +116,12 @@ func (s *Server) listUnitsOfRun(ctx context.Context, in *unitsOfRunInput) (*Answ
 	}
 	after := 0
 	if in.After != "" {
-		if after, err = strconv.Atoi(in.After); err != nil || after < 0 {
+		const bits = 31 // of an ordinal: a larger cursor is of no page, and what is added to it must not run over
+		n, err := strconv.ParseUint(in.After, 10, bits)
+		if err != nil {
 			return nil, badCursor()
 		}
+		after = int(n)
 	}
 	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Unit], error) {
 		if _, ok, err := v.Run(run); err != nil || !ok {
