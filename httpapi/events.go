@@ -70,9 +70,9 @@ func (s *Server) eventOperations() {
 const lookAt = 5000
 
 func (s *Server) listEvents(ctx context.Context, in *eventsInput) (*Answer[Events], error) {
-	return view(ctx, s, in.AtSeq, func(v projections.View) (Events, error) {
-		f, err := s.eventFilter(v, in.Where)
-		if err != nil {
+	var f query.Filter
+	answer, err := view(ctx, s, in.AtSeq, func(v projections.View) (_ Events, err error) {
+		if f, err = s.eventFilter(v, in.Where); err != nil {
 			return Events{}, err
 		}
 		out := Events{Items: []Event{}, NextAfterSeq: events.Position(in.AfterSeq)}
@@ -90,6 +90,10 @@ func (s *Server) listEvents(ctx context.Context, in *eventsInput) (*Answer[Event
 		out.More = out.NextAfterSeq < head
 		return out, err
 	})
+	if goesByTheClock(f.Terms()) { // also of a past: it is counted back from now
+		answer.ETag = ""
+	}
+	return answer, err
 }
 
 // take adds what a query chooses of a page, up to a limit.

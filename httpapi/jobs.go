@@ -35,11 +35,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobsInput) (*Answer[List[Job]
 			return nil, badCursor()
 		}
 	}
-	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Job], error) {
-		terms, err := s.search(v, query.Jobs, in.Page, in.AtSeq)
-		if err != nil {
-			return List[Job]{}, err
-		}
+	return list(ctx, s, query.Jobs, in.Page, in.AtSeq, func(v projections.View, terms []projections.Term) (List[Job], error) {
 		found, err := v.FindJobs(terms, before, in.Limit)
 		return listOf(found.Rows, jobOf, found.More, found.Next.String()), err
 	})

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,6 +102,31 @@ func TestAListIsChosenByAQuery(t *testing.T) {
 			w.send("GET", path+"?after=x", nil).problem("bad_request")
 		}
 	}
+}
+
+// Surfaces 5: 304 is said of what has not changed. By an age a list changes with the clock alone, and is sent again.
+func TestAListByAgeIsNeverUnchanged(t *testing.T) {
+	var passed atomic.Int64
+	w := start(t, oneDay, func(c *setup) {
+		c.idle = true
+		c.node.Now = func() time.Time { return before.Add(time.Duration(passed.Load())) }
+		c.node.Monotonic = func() time.Duration { return time.Duration(passed.Load()) }
+	})
+	run := w.plan(1)
+	const old = "?where=age%3E10m"
+	paths := []string{"/v1/runs", "/v1/units", "/v1/runs/" + run.Alias + "/units", "/v1/outbox", "/v1/jobs", "/v1/events"}
+	for _, path := range paths {
+		require.Contains(t, string(w.send("GET", path+old, nil).is(http.StatusOK, nil).body), `"items":[]`, path)
+	}
+	passed.Store(int64(time.Hour))
+	tag := w.send("GET", "/v1/runs", nil).header.Get("ETag")
+	require.NotEmpty(t, tag)
+	for _, path := range paths {
+		require.NotContains(t, string(w.send("GET", path+old, nil, "If-None-Match", tag).is(http.StatusOK, nil).body), `"items":[]`, path)
+		require.Equal(t, http.StatusNotModified, w.send("GET", path, nil, "If-None-Match", tag).status, path)
+	}
+	at := old + "&at_seq=" + strings.Trim(tag, `"`)
+	require.Equal(t, http.StatusNotModified, w.send("GET", "/v1/runs"+at, nil, "If-None-Match", tag).status, "of a past it is counted back from its event")
 }
 
 // AS-1, surfaces 5: every read of runs, units, outbox and coverage can be asked of the past; what has not happened is not

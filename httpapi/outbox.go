@@ -119,11 +119,7 @@ func (s *Server) listEntries(ctx context.Context, in *entriesInput) (*Answer[Lis
 			return nil, badCursor()
 		}
 	}
-	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Entry], error) {
-		terms, err := s.search(v, query.Outbox, in.Page, in.AtSeq)
-		if err != nil {
-			return List[Entry]{}, err
-		}
+	return list(ctx, s, query.Outbox, in.Page, in.AtSeq, func(v projections.View, terms []projections.Term) (List[Entry], error) {
 		found, err := v.FindRegisters(terms, before, in.Limit)
 		return listOf(found.Rows, entryOf, found.More, ident.EntryID(found.Next, 0)), err
 	})

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -141,11 +142,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*Answer[List[Run]
 			return nil, badCursor()
 		}
 	}
-	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Run], error) {
-		terms, err := s.search(v, query.Runs, in.Page, in.AtSeq)
-		if err != nil {
-			return List[Run]{}, err
-		}
+	return list(ctx, s, query.Runs, in.Page, in.AtSeq, func(v projections.View, terms []projections.Term) (List[Run], error) {
 		found, err := v.FindRuns(terms, before, in.Limit)
 		return listOf(found.Rows, runOf, found.More, found.Next.String()), err
 	})
@@ -153,6 +150,26 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*Answer[List[Run]
 
 func badCursor() error {
 	return newProblem(CodeBadRequest, "after is no cursor of this list").withField("after").withFix("send next of the page before, or leave it out")
+}
+
+// list answers with a page of what the query of a list chooses.
+func list[T any](ctx context.Context, s *Server, of query.Subject, p Page, at AtSeq, read func(projections.View, []projections.Term) (List[T], error)) (*Answer[List[T]], error) {
+	var terms []projections.Term
+	out, err := view(ctx, s, at, func(v projections.View) (_ List[T], err error) {
+		if terms, err = s.search(v, of, p, at); err != nil {
+			return List[T]{}, err
+		}
+		return read(v, terms)
+	})
+	if at.AtSeq == 0 && goesByTheClock(terms) {
+		out.ETag = ""
+	}
+	return out, err
+}
+
+// goesByTheClock: by an age more, or less, is chosen a minute later, though nothing has happened.
+func goesByTheClock(terms []projections.Term) bool {
+	return slices.ContainsFunc(terms, func(t projections.Term) bool { return t.Field == "since" })
 }
 
 // search reads the query of a list; ages are counted back from the event of a past, and from now in the present.

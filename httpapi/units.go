@@ -99,11 +99,7 @@ func (s *Server) listUnits(ctx context.Context, in *unitsInput) (*Answer[List[Un
 			return nil, badCursor()
 		}
 	}
-	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Unit], error) {
-		terms, err := s.search(v, query.Units, in.Page, in.AtSeq)
-		if err != nil {
-			return List[Unit]{}, err
-		}
+	return list(ctx, s, query.Units, in.Page, in.AtSeq, func(v projections.View, terms []projections.Term) (List[Unit], error) {
 		found, err := v.FindUnits(terms, before, in.Limit)
 		return listOf(found.Rows, unitOf, found.More, found.Next.String()), err
 	})
@@ -123,15 +119,11 @@ func (s *Server) listUnitsOfRun(ctx context.Context, in *unitsOfRunInput) (*Answ
 		}
 		after = int(n)
 	}
-	return view(ctx, s, in.AtSeq, func(v projections.View) (List[Unit], error) {
+	return list(ctx, s, query.Units, in.Page, in.AtSeq, func(v projections.View, terms []projections.Term) (List[Unit], error) {
 		if _, ok, err := v.Run(run); err != nil || !ok {
 			if err == nil {
 				err = noSuch(ident.NounRun, run.String())
 			}
-			return List[Unit]{}, err
-		}
-		terms, err := s.search(v, query.Units, in.Page, in.AtSeq)
-		if err != nil {
 			return List[Unit]{}, err
 		}
 		found, err := v.FindUnitsOf(run, terms, after, in.Limit)
