@@ -19,7 +19,8 @@ import (
 
 // A stream reads the log in short pages and writes each of them before it reads the next, so that it holds no snapshot while
 // a reader takes its time (DUR-4, HC-24). Its place is a position: whoever comes back with the last one that it has had
-// misses nothing and gets nothing twice.
+// misses nothing and gets nothing twice. The id goes out with each comment, too: a reader for whom nothing was chosen yet has
+// no item to take it from, and would begin anew behind whatever happened while it was away.
 
 const (
 	pageOfStream     = 256 // events of one read
@@ -32,7 +33,7 @@ const (
 func (s *Server) streamOperation() {
 	op := huma.Operation{
 		OperationID: "GET /v1/events/stream", Method: http.MethodGet, Path: "/v1/events/stream", Summary: "The log as it grows: server-sent events",
-		Description: "Each item has id: SEQ, event: TYPE and data: an event. Last-Event-ID, or after_seq, goes on behind that event; without either it begins behind the newest. " +
+		Description: "Each item has id: SEQ, event: TYPE and data: an event; a comment has an id, too, up to which nothing else was chosen. Last-Event-ID, or after_seq, goes on behind that event; without either it begins behind the newest. " +
 			"event: bye ends it when the node stops, event: lagging when the reader is too slow: connect again with the last id.",
 		Parameters: []*huma.Param{
 			{Name: "where", In: "query", Schema: &huma.Schema{Type: "string"}, Description: "a query, such as run:7Q4ZKD"},
@@ -127,7 +128,7 @@ func (t *tail) run(ctx context.Context) {
 		defer ticker.Stop()
 		poll = ticker.C
 	}
-	if t.send([]byte(": towline\n\n")) != nil {
+	if t.send(fmt.Appendf(nil, ": towline\nid: %d\n\n", t.place)) != nil {
 		return
 	}
 	for {
@@ -146,7 +147,7 @@ func (t *tail) run(ctx context.Context) {
 		case <-heard:
 		case <-poll:
 		case <-alive.C:
-			if t.send([]byte(": alive\n\n")) != nil {
+			if t.send(fmt.Appendf(nil, ": alive\nid: %d\n\n", t.place)) != nil {
 				return
 			}
 		case <-ctx.Done():
@@ -171,7 +172,7 @@ func (t *tail) page(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if t.live && int(head-t.place) > cmp.Or(t.s.c.MaxLag, defaultMaxLag) {
-		_ = t.send(fmt.Appendf(nil, "event: lagging\ndata: {\"seq\":%d,\"head\":%d}\n\n", t.place, head))
+		_ = t.send(fmt.Appendf(nil, "id: %d\nevent: lagging\ndata: {\"seq\":%d,\"head\":%d}\n\n", t.place, t.place, head))
 		return false, fmt.Errorf("the reader is %d events behind", head-t.place)
 	}
 	if len(page) == 0 {
@@ -234,5 +235,5 @@ func (t *tail) bye() {
 		return // it is the client who has gone
 	}
 	_ = t.out.SetWriteDeadline(time.Now().Add(byeTime))
-	_ = t.send(fmt.Appendf(nil, "event: bye\ndata: {\"seq\":%d}\n\n", t.place))
+	_ = t.send(fmt.Appendf(nil, "id: %d\nevent: bye\ndata: {\"seq\":%d}\n\n", t.place, t.place))
 }

@@ -186,6 +186,40 @@ func TestAQuietStreamIsKeptAlive(t *testing.T) {
 	require.Equal(t, 3, comments)
 }
 
+// Surfaces 5.5: who was sent nothing yet has a place to resume from all the same, and misses nothing of what happens while it
+// is away; what was looked at and not chosen is not looked at again.
+func TestAStreamOfNothingResumesWithoutAGap(t *testing.T) {
+	w := start(t, func(c *setup) { c.idle = true; c.api.KeepAlive = 5 * time.Millisecond })
+	l := w.listen("")
+	require.Equal(t, enginetest.Head(t, w.node.Engine()).String(), l.place(": towline"))
+	from := l.place(": alive")
+	l.close()
+	w.append(1)
+	i, ok := w.listen("", "Last-Event-ID", from).next()
+	require.True(t, ok)
+	require.Equal(t, "EnginePaused", i.event)
+	require.Equal(t, enginetest.Head(t, w.node.Engine()).String(), i.id)
+	none := w.listen("?where=type:RunFinalized&after_seq=0")
+	for none.place(": alive") != i.id {
+	}
+}
+
+// place is the id behind the next such comment.
+func (l *listener) place(comment string) string {
+	l.t.Helper()
+	for l.lines.Scan() {
+		if l.lines.Text() != comment {
+			continue
+		}
+		require.True(l.t, l.lines.Scan())
+		id, ok := strings.CutPrefix(l.lines.Text(), "id: ")
+		require.True(l.t, ok, "%q", l.lines.Text())
+		return id
+	}
+	l.t.Fatal("the stream has ended")
+	return ""
+}
+
 // HC-39: open streams do not hold up a stop: they say bye and close at once, also one whose reader does not read, and who
 // comes back with the last id misses nothing. A long poll ends, too.
 func TestStreamsDoNotHoldUpAStop(t *testing.T) {
@@ -227,6 +261,7 @@ func TestStreamsDoNotHoldUpAStop(t *testing.T) {
 			}
 		}
 		require.Equal(t, "bye", i.event)
+		require.Contains(t, i.data, `"seq":`+i.id+`}`)
 	}
 	require.NoError(t, <-w.ended)
 	require.NoError(t, <-w.ended)
