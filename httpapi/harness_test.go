@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,6 +251,24 @@ func (r reply) problem(code string) httpapi.Problem {
 	require.NotEmpty(r.t, p.Detail)
 	require.NotEmpty(r.t, p.Instance)
 	return p
+}
+
+const testToken = "a token of the test"
+
+func withToken(c *setup) { c.api.Tokens.Full = testToken }
+
+// hungUp answers a request whose client has gone by the time that a handler sees it. Only the server has an answer then; over
+// a connection nothing tells a test whether the server knows already that it has lost its client. It needs withToken.
+func (w *world) hungUp(path, body string) (status int) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	answer := httptest.NewRecorder()
+	w.server.Handler().ServeHTTP(answer, r)
+	return answer.Code
 }
 
 // plan starts a run of the sync days: a backfill of so many days of dataset a, for each source.

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -220,24 +219,22 @@ func TestAWorkerAsksForWhatItKnows(t *testing.T) {
 
 // N-5, HC-11: a lease of which its worker never hears, because it has hung up, is handed back: no unit is lost with it.
 func TestAWorkerThatHangsUpLosesNothing(t *testing.T) {
-	w := start(t, oneDay, byWorkers, func(c *setup) { c.node.Knobs.Lease = 10 * time.Minute })
-	const workers = 8
-	for range workers {
-		ctx, hangUp := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, "POST", "http://towline/v1/leases/claim", strings.NewReader(`{"worker":"w","wait_ms":60000}`))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/json")
-		went := make(chan struct{})
-		go func() {
-			defer close(went)
-			if answer, err := w.client.Do(r); err == nil {
-				_ = answer.Body.Close()
-			}
-		}()
-		hangUp()
-		<-went
-	}
+	w := start(t, oneDay, byWorkers, withToken, func(c *setup) { c.node.Knobs.Lease = 10 * time.Minute })
 	run := w.plan(3)
+	var units httpapi.List[httpapi.Unit]
+	w.eventually(func() bool {
+		w.send("GET", run.Links.Units+"?where=state:dispatching", nil).is(http.StatusOK, &units)
+		return len(units.Items) == 3
+	})
+	w.hungUp("/v1/leases/claim", `{"worker":"w","max":2}`)
+	w.send("GET", run.Links.Units, nil).is(http.StatusOK, &units)
+	var claimed, back int
+	for _, u := range units.Items {
+		claimed += u.Attempt
+		back += u.HandBacks
+	}
+	require.Equal(t, 2, claimed)
+	require.Equal(t, 2, back)
 	for range 3 {
 		w.claimAndComplete()
 	}
