@@ -3,11 +3,14 @@ package httpapi_test
 import (
 	"bytes"
 	"database/sql"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,12 +36,17 @@ type pythonWorker struct {
 // python starts a worker with a mode of testdata/work.py.
 func (w *world) python(name, mode string) *pythonWorker {
 	w.t.Helper()
+	return w.pythonAt("unix:"+w.socket, name, mode)
+}
+
+func (w *world) pythonAt(url, name, mode string) *pythonWorker {
+	w.t.Helper()
 	program, err := exec.LookPath("python3")
 	if err != nil {
 		w.t.Skip("there is no python3")
 	}
 	p := &pythonWorker{w: w, name: name, log: &bytes.Buffer{}, done: make(chan struct{})}
-	p.cmd = exec.Command(program, "-B", filepath.Join("..", "clients", "python", "towline_worker.py"), "--url", "unix:"+w.socket, "--name", name, "--sync", "days", filepath.Join("testdata", "work.py"))
+	p.cmd = exec.Command(program, "-B", filepath.Join("..", "clients", "python", "towline_worker.py"), "--url", url, "--name", name, "--sync", "days", filepath.Join("testdata", "work.py"))
 	p.cmd.Env = append(os.Environ(), "TEST_FOLDER="+w.dir, "TEST_NAME="+name, "TEST_MODE="+mode)
 	p.cmd.Stderr = p.log
 	require.NoError(w.t, p.cmd.Start())
@@ -179,6 +187,41 @@ func TestAPythonWorkerEndsAttemptsInEveryWay(t *testing.T) {
 	log := string(w.send("GET", "/v1/events?limit=1000&where=type:UnitRetryScheduled", nil).body)
 	require.Contains(t, log, "no route; token=***")
 	require.NotContains(t, log, "abc123")
+}
+
+// A result that no node takes fails its unit: the worker goes on with the next one, where each worker in turn would have died of
+// it. What stands before a node may answer for it, and is no answer.
+func TestAPythonWorkerOutlivesWhatItCannotReport(t *testing.T) {
+	w := start(t, oneDay, byWorkers)
+	var asked atomic.Int64
+	front := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			out.WriteHeader(http.StatusBadGateway)
+			_, _ = io.WriteString(out, "<html>502 Bad Gateway</html>")
+			return
+		}
+		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", "towline"
+		answer, err := w.client.Do(r)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer answer.Body.Close()
+		out.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(out, answer.Body)
+	}))
+	defer front.Close()
+	worker := w.pythonAt(front.URL, "one", "unreportable")
+	run := w.wait(w.plan(6).ID)
+	require.Equal(t, 1, run.Succeeded)
+	require.Equal(t, 5, run.Failed)
+	var units httpapi.List[httpapi.Unit]
+	w.send("GET", run.Links.Units+"?where=state:failed", nil).is(http.StatusOK, &units)
+	for _, u := range units.Items {
+		require.Equal(t, "provider_error", string(u.Error.Category), u.Alias)
+		require.Contains(t, u.Error.Text, "what it reports is not taken: ", u.Alias)
+		require.Equal(t, 1, u.Attempt, u.Alias)
+	}
+	require.Contains(t, worker.terminate(), "the node cannot be asked (no answer of a node: 502)")
 }
 
 // HC-02, N-5: a worker that is killed says nothing. Its lease ends; without a retry the unit is lost, and the run ends.

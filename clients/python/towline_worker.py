@@ -115,7 +115,10 @@ class Client:
             raise ConnectionError("the node has hung up: %s" % e) from e
         finally:
             connection.close()
-        answer = json.loads(text) if text.strip() else {}
+        try:
+            answer = json.loads(text) if text.strip() else {}
+        except ValueError as e:  # what stands before the node has answered for it
+            raise ConnectionError("no answer of a node: %d" % response.status) from e
         if response.status >= 400:
             raise Problem(response.status, answer)
         return response.status, answer
@@ -232,7 +235,12 @@ def do(client, lease, work, log=lambda text: None):
             path, body, word = "/v1/leases/release", {"reason": str(e)}, "handed back"
         except Exception as e:  # pylint: disable=broad-except
             path, body, word = "/v1/leases/fail", {"category": "provider_error", "detail": "%s: %s" % (type(e).__name__, e)}, "failed"
-        if not _report(client, lease, beat, path, body):
+        try:
+            reported = _report(client, lease, beat, path, body)
+        except (Problem, TypeError, ValueError) as e:  # too large, or no JSON: the unit fails of it, and not each worker in turn
+            path, body, word = "/v1/leases/fail", {"category": "provider_error", "detail": "what it reports is not taken: %s" % e}, "failed"
+            reported = _report(client, lease, beat, path, body)
+        if not reported:
             log("%s: %s, but too late: it changes nothing" % (name, word))
             return "late"
         log("%s: %s" % (name, word))
