@@ -193,24 +193,10 @@ func TestAPythonWorkerEndsAttemptsInEveryWay(t *testing.T) {
 // it. What stands before a node may answer for it, and is no answer.
 func TestAPythonWorkerOutlivesWhatItCannotReport(t *testing.T) {
 	w := start(t, oneDay, byWorkers)
-	var asked atomic.Int64
-	front := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) == 1 {
-			out.WriteHeader(http.StatusBadGateway)
-			_, _ = io.WriteString(out, "<html>502 Bad Gateway</html>")
-			return
-		}
-		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", "towline"
-		answer, err := w.client.Do(r)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		defer answer.Body.Close()
-		out.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(out, answer.Body)
-	}))
-	defer front.Close()
-	worker := w.pythonAt(front.URL, "one", "unreportable")
+	worker := w.pythonAt(w.front("/claim", func(out http.ResponseWriter, _ *http.Request) {
+		out.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(out, "<html>502 Bad Gateway</html>")
+	}), "one", "unreportable")
 	run := w.wait(w.plan(6).ID)
 	require.Equal(t, 1, run.Succeeded)
 	require.Equal(t, 5, run.Failed)
@@ -222,6 +208,49 @@ func TestAPythonWorkerOutlivesWhatItCannotReport(t *testing.T) {
 		require.Equal(t, 1, u.Attempt, u.Alias)
 	}
 	require.Contains(t, worker.terminate(), "the node cannot be asked (no answer of a node: 502)")
+}
+
+// front passes requests on, all but the first one of a path: the address of it.
+func (w *world) front(path string, first http.HandlerFunc) string {
+	w.t.Helper()
+	var asked atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, path) && asked.CompareAndSwap(false, true) {
+			first(out, r)
+			return
+		}
+		r.RequestURI, r.URL.Scheme, r.URL.Host = "", "http", "towline"
+		answer, err := w.client.Do(r)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer answer.Body.Close()
+		out.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(out, answer.Body)
+	}))
+	w.t.Cleanup(s.Close)
+	return s.URL
+}
+
+// Surfaces 5.4: one renewal that is never answered does not cost the lease.
+func TestAPythonWorkerRenewsBehindASilence(t *testing.T) {
+	w := start(t, oneDay, byWorkers, func(c *setup) { c.node.Knobs.Lease = 6 * time.Second })
+	run := w.plan(1)
+	silent := make(chan struct{})
+	worker := w.pythonAt(w.front("/renew", func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // behind it the server hears that its client has gone
+		<-r.Context().Done()
+		close(silent)
+	}), "one", "wait")
+	unit := worker.started()
+	<-silent
+	renewed := func() bool {
+		return strings.Contains(string(w.send("GET", "/v1/events?where=type:UnitLeaseRenewed", nil).body), unit)
+	}
+	w.eventually(func() bool { return renewed() || w.send("GET", "/v1/units/"+unit, nil).state() == "failed" })
+	require.True(t, renewed())
+	worker.goOn()
+	require.Equal(t, 1, w.wait(run.ID).Succeeded)
 }
 
 // HC-02, N-5: a worker that is killed says nothing. Its lease ends; without a retry the unit is lost, and the run ends.

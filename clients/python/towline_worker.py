@@ -178,7 +178,8 @@ class Heartbeat:
                 return self._lose("expired")
             try:
                 body = {"progress": self.progress} if self.progress else {}
-                _, lease = self._client.post("/v1/leases/renew", body, self._token, timeout=max(self.left(), 0.1))
+                patience = max(min(self._every, self.left()) / 2, 0.1)  # an answer that never comes leaves time for another call
+                _, lease = self._client.post("/v1/leases/renew", body, self._token, timeout=patience)
                 self._ends = asked + lease["expires_in_ms"] / 1000.0  # counted from before the answer: never too long
             except Problem as e:
                 if e.code == "lease_lost":
