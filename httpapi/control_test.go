@@ -83,6 +83,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"unknown token", loopback("GET", "/v1/runs", "Authorization", "Bearer x"), "unauthenticated"},
 		{"unknown token over the socket", w.send("GET", "/v1/runs", nil, "Authorization", "Bearer x"), "unauthenticated"},
 		{"proxy", loopback("GET", "/v1/runs", "X-Forwarded-For", "10.0.0.1"), "unauthenticated"},
+		{"proxy that says via", loopback("GET", "/v1/runs", "Via", "1.1 varnish"), "unauthenticated"},
 		{"proxy with a token", loopback("GET", "/v1/runs", "X-Forwarded-For", "10.0.0.1", "Authorization", full), ""},
 		{"name that points here", loopback("GET", "/v1/runs", "Host", "evil.example:7480"), "forbidden"},
 		{"page of another site", loopback("POST", "/v1/pause", "Origin", "http://evil.example"), "forbidden"},

@@ -119,9 +119,10 @@ func isWorkerPath(method, path string) bool {
 		strings.HasPrefix(path, "/v1/units/") && strings.HasSuffix(path, "/claim"))
 }
 
-// proxied: somebody else has sent the request to a program of this machine, which has passed it on.
+// proxied: somebody else has sent the request to a program of this machine, which has passed it on. Via is what each proxy
+// must add (RFC 9110); the others are what most of them do. One that adds nothing cannot be told from a local program.
 func proxied(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
+	for _, h := range []string{"Via", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
 		if r.Header.Get(h) != "" {
 			return true
 		}
