@@ -15,7 +15,8 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// accepted shows a run that was just planned.
+// accepted shows a run that was just planned. If it cannot be read, the answer must not say that nothing was accepted: who
+// believed it would start the run a second time.
 func (s *Server) accepted(ctx context.Context, planned towline.Planned) (*Accepted, error) {
 	out := &Accepted{Status: http.StatusAccepted, Location: runPath(planned.Run)}
 	if planned.Replayed {
@@ -23,7 +24,10 @@ func (s *Server) accepted(ctx context.Context, planned towline.Planned) (*Accept
 	}
 	shown, err := s.showRun(context.WithoutCancel(ctx), planned.Run, AtSeq{})
 	if err != nil {
-		return nil, err
+		p := s.fault(ctx, err)
+		p.RetryAfterMS = 0 // the same request would be a second run
+		p.Detail = fmt.Sprintf("run %s is accepted and committed, and cannot be read now", planned.Run)
+		return nil, p.withFix("do not ask for it again: read " + out.Location + " when the store is back")
 	}
 	out.Seq, out.Body = shown.Seq, shown.Body
 	return out, nil

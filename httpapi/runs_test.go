@@ -109,6 +109,42 @@ func TestABodyCostsNoMoreThanItsLength(t *testing.T) {
 	require.Equal(t, "body.a[0]."+strings.Repeat("k", 90)+"…: 99999999999999999999 does not fit into 64 bits, and is not rounded", p.Detail)
 }
 
+// T-2, R-1: a run that is committed is never said to be refused, also if its store is gone before it can be shown.
+func TestAnAcceptedRunIsNeverSaidToBeRefused(t *testing.T) {
+	w := start(t, oneDay, func(c *setup) { c.idle = true })
+	type answered struct {
+		problem httpapi.Problem
+		err     error
+	}
+	waits := make(chan answered, 1)
+	go func() {
+		r, err := http.NewRequest("POST", "http://towline/v1/runs", strings.NewReader(`{"sync":"days","datasets":["a"]}`))
+		var got answered
+		if got.err = err; err == nil {
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Prefer", "wait=60")
+			var answer *http.Response
+			if answer, got.err = w.client.Do(r); got.err == nil {
+				got.err = json.NewDecoder(answer.Body).Decode(&got.problem)
+				_ = answer.Body.Close()
+			}
+		}
+		waits <- got
+	}()
+	var runs httpapi.List[httpapi.Run]
+	w.eventually(func() bool {
+		w.send("GET", "/v1/runs", nil).is(http.StatusOK, &runs)
+		return len(runs.Items) == 1
+	})
+	require.NoError(t, w.node.Close())
+	got := <-waits
+	require.NoError(t, got.err)
+	require.Equal(t, "store_unavailable", got.problem.Code)
+	require.Equal(t, "run "+runs.Items[0].ID.String()+" is accepted and committed, and cannot be read now", got.problem.Detail)
+	require.Zero(t, got.problem.RetryAfterMS)
+	require.Contains(t, got.problem.Fix, runs.Items[0].Links.Self)
+}
+
 // HC-22, P-5: a run that selects nothing is accepted and over, and says why; 0 of 0 is no division.
 func TestARunOfNothingIsOver(t *testing.T) {
 	w := start(t, func(c *setup) { c.idle = true })
