@@ -86,6 +86,10 @@ func (p *pythonWorker) goOn() {
 // terminate ends it as an init system does, and wants it to obey.
 func (p *pythonWorker) terminate() string {
 	p.w.t.Helper()
+	p.w.eventually(func() bool { // before, the signal would kill it
+		_, err := os.Stat(filepath.Join(p.w.dir, p.name+".ready"))
+		return err == nil
+	})
 	p.signal(syscall.SIGTERM)
 	<-p.done
 	require.True(p.w.t, p.cmd.ProcessState.Success(), "%s", p.log)

@@ -1,6 +1,7 @@
 """What the test's workers do: write one row for each unit, behind the fence, when the test lets them.
 
-The test talks with them by files: NAME.started appears when a unit was claimed, and the work goes on when NAME.go is there.
+The test talks with them by files: NAME.ready appears when the worker hears signals, NAME.started when
+a unit was claimed, and the work goes on when NAME.go is there.
 """
 
 import os
@@ -14,6 +15,10 @@ FOLDER, NAME, MODE = os.environ["TEST_FOLDER"], os.environ["TEST_NAME"], os.envi
 
 def path(name):
     return os.path.join(FOLDER, name)
+
+
+with open(path(NAME + ".ready"), "w", encoding="utf-8"):
+    pass  # the worker loads this file behind its signal handlers
 
 
 def work(unit, beat):
