@@ -71,7 +71,7 @@ type Renewed struct {
 	LifetimeMS   int64 `json:"lifetime_ms"`
 }
 
-// Progress of a unit, in whatever its worker counts.
+// Progress of a unit, in whatever its worker counts. It is checked, and not shown yet.
 type Progress struct {
 	Done  int64 `json:"done" minimum:"0"`
 	Total int64 `json:"total,omitzero" minimum:"0"`
