@@ -22,7 +22,7 @@ type schedule struct {
 	version    events.Version
 	defined    bool
 	definition events.ScheduleDefined
-	queued     []*occurrence // oldest first
+	queued     []*occurrence              // oldest first
 	missed     []events.OccurrencesMissed // by their ends
 }
 
