@@ -152,7 +152,8 @@ var layers = map[string]layer{
 	"handlers": {
 		why: "a shell around the engine, the provider and its sink; it may not know the relay, nor a driver",
 		uses: []string{
-			".", "events", "decider", "projections", "provider", "sink", "transport", "internal/foreign", "internal/subprocess",
+			".", "events", "decider", "projections", "provider", "sink", "transport", "internal/foreign", "internal/redact",
+			"internal/subprocess",
 		},
 		third: []string{message},
 	},
@@ -165,7 +166,7 @@ var layers = map[string]layer{
 	},
 	"config": {
 		why:   "the file and what node.Open needs of it: it names every provider and sink, and is named by programs only",
-		uses:  []string{".", "events", "node", "provider", "provider/git", "sink", "sink/jsonl", "sink/sqlite"},
+		uses:  []string{".", "events", "node", "provider", "provider/exec", "provider/git", "sink", "sink/jsonl", "sink/sqlite"},
 		third: []string{"go.yaml.in/yaml/v3"},
 	},
 	"internal/foreign": {
