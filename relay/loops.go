@@ -44,15 +44,14 @@ func (r *Runner) loops(ctx context.Context) error {
 // lease or a claim, which ends no earlier than its whole length, so the look for it need not come at once: many commits share
 // one.
 func (r *Runner) forward(ctx context.Context) {
-	k := r.e.Knobs()
-	soon := events.SpanOf(min(k.Lease, k.ClaimTTL) / 2)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.e.Nudged():
 			r.wakeLanes(r.e.Now())
-			r.due.at(r.e.Now().Add(soon))
+			k := r.e.Knobs() // a reload may have changed them
+			r.due.at(r.e.Now().Add(events.SpanOf(min(k.Lease, k.ClaimTTL) / 2)))
 		case at := <-r.e.Alarms():
 			r.wakeLanes(at)
 		}

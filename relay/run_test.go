@@ -148,6 +148,20 @@ func TestTheLoopWakesAtTheEndOfALease(t *testing.T) {
 	})
 }
 
+// REC-1, CFG-3: leases that a reload has made shorter are looked at as soon as the shorter length asks for.
+func TestTheLoopLooksAfterLeasesOfTheKnobsInForce(t *testing.T) {
+	run(t, options{knobs: towline.Knobs{ReconcileInterval: time.Hour, Lease: time.Hour}}, func(t *testing.T, x *running) {
+		require.NoError(t, x.e.Reload(t.Context(), towline.Knobs{ReconcileInterval: time.Hour, Lease: 4 * time.Second}, towline.Actor{Name: "ada"}))
+		p := x.plan(1)
+		synctest.Wait()
+		x.dispatch(p.Run)
+		synctest.Wait()
+		x.claim(x.units(p.Run)[0].Unit)
+		wait(5 * time.Second)
+		require.Equal(t, events.WorkerLost, x.units(p.Run)[0].ErrorCategory)
+	})
+}
+
 // REC-3, HC-13, C-44, SC-240, SC-340: while the store is away the loop tries once a second and says so once a minute;
 // when it is back everything that is due goes out.
 func TestTheLoopOutlivesAStoreThatIsAway(t *testing.T) {
