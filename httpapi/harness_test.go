@@ -43,6 +43,7 @@ type world struct {
 	t      *testing.T
 	dir    string
 	node   *node.Node
+	knobs  towline.Knobs // that it began with
 	server *httpapi.Server
 	socket string // path
 	port   string // of loopback: host:port
@@ -85,7 +86,7 @@ func start(t *testing.T, change ...func(*setup)) *world {
 	for _, f := range change {
 		f(&c)
 	}
-	w := &world{t: t, dir: dir, ended: make(chan error, 2)}
+	w := &world{t: t, dir: dir, knobs: c.node.Knobs, ended: make(chan error, 2)}
 	w.node, err = node.Open(context.Background(), c.node)
 	require.NoError(t, err)
 	c.api.Node, c.api.Version = w.node, "1.2.3"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/httpapi"
 )
@@ -91,7 +92,7 @@ func (r reply) state() string {
 
 // U-19, surfaces 5.4: who has lost his lease hears 410 and why, whatever he calls; his result is kept once, and changes nothing.
 func TestALostLeaseSaysWhy(t *testing.T) {
-	w := start(t, oneDay, byWorkers, shortLease(1), func(c *setup) { c.node.Knobs.Lease = time.Second })
+	w := start(t, oneDay, byWorkers, shortLease(1), func(c *setup) { c.node.Knobs.Lease = time.Minute })
 	lost := func(l httpapi.Lease, reason string) {
 		t.Helper()
 		for _, call := range []string{"renew", "complete", "complete", "release"} {
@@ -112,6 +113,7 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 	w.send("POST", "/v1/runs/"+run.Alias+"/cancel", map[string]any{"reason": "r"}).is(http.StatusOK, nil)
 	require.Contains(t, []string{"cancelled", "run_ended"}, w.lease("renew", of.Token, nil).problem("lease_lost").Reason)
 
+	w.leases(4 * time.Second)
 	other := w.plan(1)
 	first := w.claimNext()
 	second := w.claimNext() // behind the end of the first, and its backoff
@@ -122,6 +124,7 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 	w.lease("complete", second.Token, nil).is(http.StatusOK, nil)
 	require.Equal(t, "succeeded", string(w.wait(other.ID).State))
 
+	w.leases(time.Second)
 	w.plan(1)
 	silent := w.claimNext()
 	again := w.claimNext()
@@ -138,6 +141,14 @@ func TestALostLeaseSaysWhy(t *testing.T) {
 	w.send("POST", "/v1/leases/renew", nil).problem("invalid_request")
 	guessed := again.Token[:strings.LastIndex(again.Token, ".")] + ".guessed"
 	w.lease("complete", guessed, nil).problem("lease_lost")
+}
+
+// leases makes the leases of runs to come as long as that (CFG-2). Only one that has to end is short: a slow machine ends the others.
+func (w *world) leases(long time.Duration) {
+	w.t.Helper()
+	knobs := w.knobs
+	knobs.Lease = long
+	require.NoError(w.t, w.node.Engine().Reload(w.t.Context(), knobs, towline.Actor{Name: "ada"}))
 }
 
 // U-9, U-10, U-16: a rate limit and a hand-back come again, and who comes too early is told when.

@@ -119,7 +119,7 @@ func (w *world) rows() map[string]string {
 // shortLease is a lease that a test can outlive, with or without a retry of lost workers.
 func shortLease(retries int) func(*setup) {
 	return func(c *setup) {
-		c.node.Knobs.Lease = 2 * time.Second
+		c.node.Knobs.Lease = 4 * time.Second
 		if retries > 0 {
 			c.node.Syncs[0].Datasets[0].Retry = towline.Retry{Max: retries, Backoff: 50 * time.Millisecond, On: []events.Category{events.Network}}
 		}

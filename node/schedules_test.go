@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,24 +77,24 @@ func TestANodeKeepsItsSchedules(t *testing.T) {
 func TestANodeSeesItsClockStep(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var ahead time.Duration
+		var ahead atomic.Int64 // ns, of the wall clock
 		began := time.Now()
 		n := start(t, open(t, node.Config{
 			Store: filepath.Join(dir, "towline.db"), Syncs: []node.Sync{works(nothingToDo)}, VerifyEvery: -1,
 			Schedules: []towline.Schedule{{Name: "minutely", Sync: "days", Cron: "* * * * *"}},
-			Now:       func() time.Time { return time.Now().Add(ahead) },
+			Now:       func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			Monotonic: func() time.Duration { return time.Since(began) },
 		}))
 		<-time.After(150 * time.Second)
 		synctest.Wait()
-		ahead = time.Hour
+		ahead.Store(int64(time.Hour))
 		<-time.After(time.Minute)
 		synctest.Wait()
 		require.Equal(t, []string{"01:00 triggered", "02:00 triggered", "03:00 triggered"}, ledger(t, n.Node, "minutely"))
 		missed := enginetest.Only[events.OccurrencesMissed](logOf(t, n.Node))
 		require.Len(t, missed, 1)
 		require.Equal(t, 60, missed[0].Count)
-		ahead = 0
+		ahead.Store(0)
 		<-time.After(10 * time.Minute)
 		synctest.Wait()
 		require.Len(t, ledger(t, n.Node, "minutely"), 3, "those of the hour are decided")
@@ -106,19 +107,19 @@ func TestANodeSeesItsClockStep(t *testing.T) {
 func TestASchedulesLoopGoesByTheIntervalInForce(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var ahead time.Duration
+		var ahead atomic.Int64 // ns, of the wall clock
 		began := time.Now()
 		n := start(t, open(t, node.Config{
 			Store: filepath.Join(dir, "towline.db"), Syncs: []node.Sync{works(nothingToDo)}, VerifyEvery: -1,
 			Schedules: []towline.Schedule{{Name: "hourly", Sync: "days", Cron: "0 * * * *"}},
-			Now:       func() time.Time { return time.Now().Add(ahead) },
+			Now:       func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			Monotonic: func() time.Duration { return time.Since(began) },
 		}))
 		<-time.After(90 * time.Second)
 		require.NoError(t, n.Engine().Reload(t.Context(), towline.Knobs{ReconcileInterval: 5 * time.Second}, towline.Actor{Name: "ada"}))
 		<-time.After(time.Minute) // the wait of before is over
 		synctest.Wait()
-		ahead = time.Hour
+		ahead.Store(int64(time.Hour))
 		<-time.After(6 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"00:00 triggered"}, ledger(t, n.Node, "hourly"))
