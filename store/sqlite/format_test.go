@@ -128,6 +128,37 @@ func TestAMigrationOfANewerRelease(t *testing.T) {
 	require.Equal(t, "FromTheFuture", name)
 }
 
+// DUR-7: a store of an older release lacks the last migration and the names of newer events. Each opening that finds
+// something missing makes it.
+func TestAStoreOfAnOlderReleaseIsBroughtUpToDate(t *testing.T) {
+	for what, older := range map[string]struct{ undo, there string }{
+		"a migration": {
+			`DROP INDEX events_message; DROP INDEX events_message_key; DROP INDEX events_message_over; DELETE FROM schema_migrations WHERE version_id = 4`,
+			`SELECT count(*) = 3 FROM sqlite_schema WHERE name LIKE 'events_message%'`,
+		},
+		"all migrations but their table": { // a process died before the first of them
+			`DROP VIEW log; DROP VIEW feed_groups_view; DROP TABLE events; DROP TABLE event_types; DROP TABLE stream_families; DROP TABLE ulid_digits;
+			 DROP TABLE _towline_once; DROP TABLE feed_groups; DELETE FROM schema_migrations WHERE version_id > 0`,
+			`SELECT count(*) = 1 FROM sqlite_schema WHERE name = 'log'`,
+		},
+		"the name of an event":  {`DELETE FROM event_types WHERE type = 1`, `SELECT count(*) = 1 FROM event_types WHERE type = 1`},
+		"a family of streams":   {`DELETE FROM stream_families WHERE prefix LIKE 'run/%'`, `SELECT count(*) = 1 FROM stream_families WHERE prefix LIKE 'run/%'`},
+		"nothing, for contrast": {`SELECT 1`, `SELECT count(*) > 0 FROM event_types`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "towline.db")
+			require.NoError(t, open(t, path, Options{}).Close())
+			makeDB(t, path, older.undo)
+			s := open(t, path, Options{})
+			var there bool
+			require.NoError(t, s.DB().QueryRow(older.there).Scan(&there))
+			require.True(t, there)
+			require.NoError(t, appendNext(s, 1))
+			require.Len(t, readAll(t, s), 1)
+		})
+	}
+}
+
 // HC-56: opening a store that is up to date writes nothing.
 func TestOpeningWritesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")

@@ -86,6 +86,9 @@ func peekSQL(ctx context.Context, d dsn) (h header, err error) {
 
 // stamp gives a new file its header, and returns the one in force. Caller holds the setup lock.
 func stamp(ctx context.Context, d dsn) (h header, err error) {
+	if h, err = peek(ctx, d); err != nil || !h.fresh() {
+		return h, err
+	}
 	db, err := sql.Open(driverName, d.stamp())
 	if err != nil {
 		return header{}, err

@@ -42,11 +42,12 @@ func families() []family {
 	return out
 }
 
+const countNames = `SELECT (SELECT count(*) FROM event_types) + (SELECT count(*) FROM stream_families)`
+
 // fillNames writes what is missing, and nothing if nothing is.
 func fillNames(ctx context.Context, db *sql.DB) error {
 	var known int
-	const query = `SELECT (SELECT count(*) FROM event_types) + (SELECT count(*) FROM stream_families)`
-	if err := db.QueryRowContext(ctx, query).Scan(&known); err != nil {
+	if err := db.QueryRowContext(ctx, countNames).Scan(&known); err != nil {
 		return err
 	}
 	types, families := events.Types(), families()

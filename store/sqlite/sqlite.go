@@ -129,9 +129,6 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		return err
 	}
 	s.level = int(h.level)
-	if err := makeTables(ctx, d); err != nil {
-		return err
-	}
 	s.readers, s.pages = newPool(d, maxReaders), newPool(d, maxPages)
 	app, err := modernc.NewConnector(d.writer())
 	if err != nil {
@@ -158,6 +155,9 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 	if s.writer.s, err = s.writer.open(); err != nil {
 		return err
 	}
+	if err := makeTables(ctx, d, s.writer.s); err != nil {
+		return err
+	}
 	if err := s.writer.place.opened(); err != nil {
 		return err
 	}
@@ -178,8 +178,12 @@ func refuse(ctx context.Context, d dsn) error {
 	return h.check(d.path)
 }
 
-// makeTables brings the log's own tables up to date.
-func makeTables(ctx context.Context, d dsn) (err error) {
+// makeTables brings the log's own tables up to date. Mostly they are, and then the writer has seen it: each connection reads
+// the whole schema anew, which is the time of a start.
+func makeTables(ctx context.Context, d dsn, writer *session) (err error) {
+	if made, err := tablesMade(writer); made || err != nil {
+		return err
+	}
 	db, err := sql.Open(driverName, d.writer())
 	if err != nil {
 		return err
