@@ -13,6 +13,7 @@ import (
 
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/sim"
 	"github.com/towline-dev/towline/store"
 	"github.com/towline-dev/towline/store/sqlite"
@@ -21,7 +22,7 @@ import (
 // baseline is the run of a scenario without a fault.
 type baseline struct {
 	scenario   scenario
-	template   string // an empty store, made once: most of a new store's time is its first page on the disk
+	template   string // an empty store with its views, made once: to make one takes longer than most worlds
 	nodes      int
 	every      bool                 // the views of every world are compared with its log; false: those of a seventh
 	boundaries []sim.Boundary       // of the first incarnation
@@ -90,6 +91,7 @@ func newEmptyStore(t require.TestingT, dir string) string {
 	path := filepath.Join(dir, "empty.db")
 	s, err := sqlite.Open(context.Background(), path, sqlite.Options{Synchronous: "normal", Inline: true})
 	require.NoError(t, err)
+	require.NoError(t, s.Write(context.Background(), func(tx store.Tx) error { return projections.Open(tx) }))
 	require.NoError(t, s.Close())
 	return path
 }

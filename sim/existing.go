@@ -6,7 +6,6 @@ import (
 
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/relay"
-	"github.com/towline-dev/towline/store"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -33,18 +32,13 @@ func (n Names) Wakeup(owner events.RunID, k events.Kind, number int) string {
 
 // learn reads what is in the store before the first incarnation. A node that starts there knows all of it.
 func (w *World) learn(ctx context.Context, n *node) error {
-	err := n.store.Read(ctx, func(r store.Reader) error {
-		for env, err := range r.Log(ctx, 0) {
-			if err != nil {
-				return err
-			}
-			w.names.learn(env)
-			w.head = env.Position
-		}
-		return nil
-	})
+	log, err := readLog(ctx, n.store)
 	if err != nil {
 		return fmt.Errorf("read what is in the store already: %w", err)
+	}
+	for _, env := range log {
+		w.names.learn(env)
+		w.head = env.Position
 	}
 	n.seen = w.head
 	return nil

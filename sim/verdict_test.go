@@ -48,8 +48,9 @@ func (v *verdict) String() string {
 	return v.name + "\n" + strings.Join(v.problems, "\n") + "\nthe log:\n  " + strings.Join(v.log, "\n  ")
 }
 
-// A world waits for its file more than it computes, so several share a processor.
-const worldsAtOnce = 8
+// A world waits for its file now and then, so there is one more of them than processors. More than that take each other's turns
+// at the allocator of SQLite, which all connections of the process share.
+var worldsAtOnce = runtime.GOMAXPROCS(0) + 1
 
 // tooMany failed windows end an enumeration: more of them tell no more.
 const tooMany = 3

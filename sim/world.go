@@ -421,17 +421,29 @@ func (w *World) Pass(ctx context.Context) (report relay.Report) {
 }
 
 // Log is the whole log.
-func (w *World) Log(ctx context.Context) (log []events.Envelope, err error) {
-	err = w.Read(ctx, func(r store.Reader) error {
-		for env, err := range r.Log(ctx, 0) {
-			if err != nil {
-				return err
+func (w *World) Log(ctx context.Context) ([]events.Envelope, error) {
+	return readLog(ctx, w.some().store)
+}
+
+// readLog reads a log that nobody adds to, in pages on the connection for snapshots. store.Reader.Log has connections of its
+// own, so that readers do not wait for each other; here nobody else reads, and to open one takes longer than to read a log.
+func readLog(ctx context.Context, s store.Store) (log []events.Envelope, err error) {
+	const pageSize = 1000
+	for more := true; more; {
+		err := s.Read(ctx, func(r store.Reader) error {
+			after := events.Position(0)
+			if len(log) > 0 {
+				after = log[len(log)-1].Position
 			}
-			log = append(log, env)
+			page, err := r.After(after, pageSize)
+			log, more = append(log, page...), len(page) == pageSize
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return log, err
+	}
+	return log, nil
 }
 
 // Read looks into the store, past the ports. A node must have it open.
