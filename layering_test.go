@@ -166,7 +166,7 @@ var layers = map[string]layer{
 	},
 	"config": {
 		why:   "the file and what node.Open needs of it: it names every provider and sink, and is named by programs only",
-		uses:  []string{".", "events", "node", "provider", "provider/exec", "provider/git", "sink", "sink/jsonl", "sink/sqlite"},
+		uses:  []string{".", "events", "node", "provider", "provider/exec", "provider/git", "sink", "sink/jsonl", "sink/sqlite", "transport", "transport/pull"},
 		third: []string{"go.yaml.in/yaml/v3"},
 	},
 	"internal/foreign": {

@@ -41,7 +41,9 @@ func (b *Built) Close() error {
 type BuildOptions struct {
 	Logger  *slog.Logger
 	Version string
-	Env     func(string) (string, bool) // nil: os.LookupEnv
+	// NoWorkers is workers.local 0, whatever the file says.
+	NoWorkers bool
+	Env       func(string) (string, bool) // nil: os.LookupEnv
 }
 
 // parts are what a provider brings to a sync.
@@ -81,11 +83,9 @@ func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 	b := &building{c: c, o: o, files: map[string]*sqlite.Destination{}, dirs: map[string]*jsonl.Destination{}}
 	b.out = &Built{Node: node.Config{
 		Store: c.Store.Path, Shared: c.Store.Mode == "shared", Unsynced: c.Store.Synchronous == "normal",
-		AllowNetworkFS: c.Store.AllowNetworkFS, Knobs: c.Knobs, Workers: c.Workers, Logger: o.Logger, Version: o.Version,
+		AllowNetworkFS: c.Store.AllowNetworkFS, Knobs: c.Knobs, Logger: o.Logger, Version: o.Version,
 	}}
-	if c.Workers == 0 {
-		b.out.Node.Workers = -1
-	}
+	b.workers()
 	made := make([]parts, len(c.Syncs))
 	for i, s := range c.Syncs {
 		var err error
@@ -158,7 +158,7 @@ func (b *building) sync(s Sync, p parts) (node.Sync, error) {
 		opener = b.files[s.Sink.SQLite.Path]
 	case s.Sink.JSONL != nil:
 		opener = b.dirs[s.Sink.JSONL.Dir]
-	default:
+	case b.works():
 		b.note("sync %q has no sink: its rows are dropped", s.Name)
 	}
 	out.Sink = opener

@@ -240,6 +240,11 @@ syncs:
 	require.Equal(t, -1, b.Node.Workers)
 	require.True(t, b.Node.Shared)
 	require.True(t, b.Node.Unsynced)
+	require.Equal(t, []string{`sync "a": nothing is at gone`}, b.Notes, "whoever works writes")
+	c.Workers = 1
+	b, err = Build(context.Background(), c, BuildOptions{})
+	require.NoError(t, err)
+	defer b.Close()
 	require.Equal(t, []string{`sync "a": nothing is at gone`, `sync "c" has no sink: its rows are dropped`}, b.Notes)
 }
 

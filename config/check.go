@@ -20,6 +20,7 @@ func (l *loading) check() {
 		l.wrong(key, "is "+text)
 	}
 	l.checkRetention()
+	l.checkListen()
 	l.noteLater()
 	for _, kind := range sortedKeys(c.Routes) {
 		if kind != "default" && !slices.Contains(events.Kinds[:], events.Kind(kind)) {

@@ -35,6 +35,8 @@ type Config struct {
 
 	values map[string]*setting // by place
 	order  []string            // of values: that of the table, and of the file below names
+	socket string              // of this user; empty: there is no folder for it
+	home   string              // where ~ in a path starts
 	notes  []string
 }
 
@@ -60,7 +62,7 @@ type Retention struct{ ArchiveAfter, PurgeAfter, FailedPurgeAfter time.Duration 
 
 // API is where the engine is reached.
 type API struct {
-	Listen  []string // "unix", "unix:/path", or host:port
+	Listen  []string // "unix", "unix:/path", or host:port, as they were written; see Config.Addresses
 	MaxBody Size
 }
 

@@ -81,16 +81,16 @@ func storeKeys() []Key {
 func restKeys() []Key {
 	return []Key{
 		{
-			Path: "api.listen", Later: true, Form: Listing, Default: "unix, 127.0.0.1:7480", at: fixed(func(c *Config) *[]string { return &c.API.Listen }),
-			Doc: "Where the API is served: unix is the socket of this user, unix:/path one of your own, else host:port. Anything but the loopback needs a token.",
+			Path: "api.listen", Form: Listing, Default: "unix, 127.0.0.1:7480", at: fixed(func(c *Config) *[]string { return &c.API.Listen }),
+			Doc: "Where the API is served: unix is the socket of this user, $RUNTIME_DIRECTORY/api.sock, $XDG_RUNTIME_DIR/towline/api.sock or ~/.cache/towline/api.sock; unix:/path is one of your own; else host:port. Anything but the loopback needs a token. []: nowhere.",
 		},
 		{
-			Path: "api.max_body", Later: true, Form: Bytes, Default: "256KiB", Min: "1KiB", at: fixed(func(c *Config) *Size { return &c.API.MaxBody }),
-			Doc: "Longest request.",
+			Path: "api.max_body", Form: Bytes, Default: "256KiB", Min: "1KiB", at: fixed(func(c *Config) *Size { return &c.API.MaxBody }),
+			Doc: "Longest request; a longer one is answered with 413.",
 		},
 		{
-			Path: "console.enabled", Later: true, Form: Bool, Default: "true", at: fixed(func(c *Config) *bool { return &c.Console }),
-			Doc: "Serve the console beside the API.",
+			Path: "console.enabled", Form: Bool, Default: "true", at: fixed(func(c *Config) *bool { return &c.Console }),
+			Doc: "Serve the console beside the API, for now one page of what runs and what needs a person.",
 		},
 		{
 			Path: "post_sync.mode", Form: Choice, Default: "at_most_once", Choices: []string{"at_most_once", "exactly_once"},
@@ -98,8 +98,8 @@ func restKeys() []Key {
 			Doc: "How often the action behind a run may happen, for syncs that do not say. at_most_once: a crash may lose it, visibly. exactly_once: it is repeated under one generation until it is done.",
 		},
 		{
-			Path: "health.stall_after", Later: true, Form: Duration, Default: "5m", Min: "1s", at: fixed(func(c *Config) *duration { return &c.StallAfter }),
-			Doc: "A loop without success for so long is unhealthy.",
+			Path: "health.stall_after", Form: Duration, Default: "5m", Min: "1s", at: fixed(func(c *Config) *duration { return &c.StallAfter }),
+			Doc: "A loop of the engine that has had no success for so long, and for three times reconcile.interval, makes /readyz answer 503.",
 		},
 		{
 			Path: "schedule.catch_up", Form: Choice, Default: "once", Choices: catchUps, at: fixed(func(c *Config) *string { return &c.Schedules.CatchUp }),
@@ -131,7 +131,7 @@ func restKeys() []Key {
 		},
 		{
 			Path: "workers.local", Form: Count, Default: "4", Min: "0", Max: "1024", at: fixed(func(c *Config) *int { return &c.Workers }),
-			Doc: "Units that this process works on at once. 0: none, others work.",
+			Doc: "Units that this process works on at once. 0: none, as with serve. In mode exclusive they then wait for workers that ask for them over the API, in mode shared for other processes of the store.",
 		},
 		{
 			Path: "log.level", Form: Choice, Default: "info", Choices: []string{"debug", "info", "warn", "error"}, Live: true,

@@ -108,6 +108,7 @@ func (l *loading) read(o Options) error {
 		l.readFlag(f)
 	}
 	l.placeStore()
+	l.placeSocket()
 	return nil
 }
 

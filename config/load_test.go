@@ -122,6 +122,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"cap: {buckets: {git/heavy: 0}}":            "cap.buckets.git/heavy: is out of bounds: want at least 1",
 		"routes: {post: local}":                     `routes.post: "post" is no kind: want default or one of`,
 		"routes: {default: rabbit}":                 `routes.default: "rabbit": want local`,
+		"api: {listen: [localhost]}":                `api.listen: "localhost" is no address: want unix, unix:/path or host:port`,
+		"api: {listen: ['unix:']}":                  `api.listen: "unix:" is no address`,
+		"api: {listen: ['h:99999']}":                `api.listen: "h:99999" is no address`,
+		"api: {listen: [unix, 'h:1', unix]}":        `api.listen: "unix" stands twice`,
 		"retry_policies: {p: {}}":                   "retry_policies.p: provider is missing",
 		"retry_policies: {never: {provider: x}}":    "never is the word for no policy",
 		"? [a]\n: 1":                                "a key must be a plain word",
@@ -237,9 +241,9 @@ workers: {local: 0}
 func TestAKeyThatChangesNothingIsSaid(t *testing.T) {
 	require.Empty(t, mustLoad(t, "version: 1\nrelay: {batch: 7}\n").Notes())
 	require.Equal(t, []string{
-		"towline.yaml:2: store.max_bytes: nothing acts on it in this release",
-		"TOWLINE_CONSOLE_ENABLED: console.enabled: nothing acts on it in this release",
-	}, mustLoad(t, "version: 1\nstore: {max_bytes: 16MiB}\n", "TOWLINE_CONSOLE_ENABLED=false").Notes())
+		"towline.yaml:2: retention.archive_after: nothing acts on it in this release",
+		"TOWLINE_RETENTION_PURGE_AFTER: retention.purge_after: nothing acts on it in this release",
+	}, mustLoad(t, "version: 1\nretention: {archive_after: 1d}\n", "TOWLINE_RETENTION_PURGE_AFTER=2d").Notes())
 }
 
 // EX-1: the config of a command is handed on as it was written: no digit is lost, and a date stays what it looks like.

@@ -124,7 +124,10 @@ func TestStrangersNeedAToken(t *testing.T) {
 func TestASocketIsTakenOverFromTheDeadOnly(t *testing.T) {
 	w := start(t, func(c *setup) { c.idle = true })
 	_, err := httpapi.Listen(t.Context(), "unix:"+w.socket)
-	require.ErrorContains(t, err, "another process serves it")
+	require.ErrorIs(t, err, httpapi.ErrTaken)
+	_, err = httpapi.Listen(t.Context(), w.port)
+	require.ErrorIs(t, err, httpapi.ErrTaken)
+	require.ErrorContains(t, err, "api.listen "+w.port+": another process serves it: stop that one, or use another port")
 	info, err := os.Stat(w.socket)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())

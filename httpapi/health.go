@@ -67,7 +67,7 @@ func (s *Server) healthOperations() {
 	})
 	ready := huma.Operation{
 		Method: http.MethodGet, Path: "/readyz", Summary: "The node does its work",
-		Description: "503 only if the store cannot be written, or a loop of the engine has had no success for three intervals.",
+		Description: "503 only if the store cannot be written, or a loop of the engine has had no success for health.stall_after and three intervals of the reconciler.",
 	}
 	Register(s, ready, nil, s.ready)
 	responses := s.api.OpenAPI().Paths[ready.Path].Get.Responses
@@ -117,8 +117,13 @@ func (s *Server) readiness(ctx context.Context) Readiness {
 // stallAfter is how many intervals a loop may be without a success.
 const stallAfter = 3
 
+// stallLimit is for how long a loop may be without a success before the node counts as not ready.
+func (s *Server) stallLimit() time.Duration {
+	return max(stallAfter*s.engine().Knobs().ReconcileInterval, s.c.StallAfter)
+}
+
 func (s *Server) loops(r *Readiness, down func(Reason)) {
-	limit := stallAfter * s.engine().Knobs().ReconcileInterval
+	limit := s.stallLimit()
 	now := s.engine().Now().Time()
 	list := s.c.Node.Loops()
 	if len(list) == 0 {

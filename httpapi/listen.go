@@ -18,14 +18,20 @@ type Listener struct {
 	Trusted bool
 }
 
+// ErrTaken says that somebody else serves the address.
+var ErrTaken = errors.New("another process serves it")
+
 // Listen opens an address: unix:PATH, or HOST:PORT. A socket file of a process that has died is replaced; one that is served
-// is refused. The file is for its owner only.
+// is refused. The file is for its owner only. Errors: ErrTaken, and those of the system.
 func Listen(ctx context.Context, address string) (Listener, error) {
 	if path, ok := cutUnix(address); ok {
 		return listenUnix(ctx, path)
 	}
 	var c net.ListenConfig
 	l, err := c.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return Listener{}, fmt.Errorf("api.listen %s: %w: stop that one, or use another port", address, ErrTaken)
+	}
 	if err != nil {
 		return Listener{}, fmt.Errorf("api.listen %s: %w", address, err)
 	}
@@ -54,6 +60,8 @@ func cutUnix(address string) (path string, ok bool) {
 // maxSocketPath is what the systems take of it, less what some of them keep to themselves.
 const maxSocketPath = 100
 
+const socketMode = 0o600
+
 func listenUnix(ctx context.Context, path string) (Listener, error) {
 	if len(path) > maxSocketPath {
 		return Listener{}, fmt.Errorf("api.listen unix:%s: the path has %d bytes, and a socket takes %d: use a shorter one", path, len(path), maxSocketPath)
@@ -64,12 +72,15 @@ func listenUnix(ctx context.Context, path string) (Listener, error) {
 	if err := removeDead(ctx, path); err != nil {
 		return Listener{}, err
 	}
-	var c net.ListenConfig
+	c := net.ListenConfig{Control: ownersOnly}
 	l, err := c.Listen(ctx, "unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) { // somebody was faster
+		return Listener{}, fmt.Errorf("api.listen unix:%s: %w: stop that one, or use another path", path, ErrTaken)
+	}
 	if err != nil {
 		return Listener{}, fmt.Errorf("api.listen unix:%s: %w", path, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err := os.Chmod(path, socketMode); err != nil {
 		return Listener{}, errors.Join(fmt.Errorf("api.listen unix:%s: %w", path, err), l.Close())
 	}
 	return Listener{l, true}, nil
@@ -88,7 +99,7 @@ func removeDead(ctx context.Context, path string) error {
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = c.Close()
-		return fmt.Errorf("api.listen unix:%s: another process serves it: stop that one, or use another path", path)
+		return fmt.Errorf("api.listen unix:%s: %w: stop that one, or use another path", path, ErrTaken)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("api.listen unix:%s: %w", path, err)

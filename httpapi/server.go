@@ -28,6 +28,12 @@ type Config struct {
 	Grace   time.Duration // of requests that are being answered when the server stops; zero: 5 s
 	Logger  *slog.Logger  // nil: slog.Default()
 
+	// StallAfter is health.stall_after: for how long a loop may be without a success, besides three intervals of the
+	// reconciler; zero: those alone.
+	StallAfter time.Duration
+	// NoPages leaves the pages for people out (console.enabled: false): the path / is then one that does not exist.
+	NoPages bool
+
 	// Metrics is served at /metrics; nil: there is none.
 	Metrics http.Handler
 	// More adds operations to the API: schedules have theirs in a file of their own. nil: none.

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -83,8 +81,7 @@ func (p *program) check(ctx context.Context) []finding {
 	}
 	out = append(out, checkSyncs(ctx, c)...)
 	out = append(out, checkStore(ctx, c)...)
-	out = append(out, checkListen(c)...)
-	return append(out, checkDisk(c))
+	return append(out, checkListen(c), checkDisk(c))
 }
 
 // checkSyncs builds what up would build, and looks into each source.
@@ -177,19 +174,16 @@ func checkClock(newest events.Micros, now time.Time) finding {
 	return f
 }
 
-// checkListen: an address that is none would end a start that serves it.
-func checkListen(c *config.Config) []finding {
-	var out []finding
-	for _, at := range c.API.Listen {
-		if at == "unix" || strings.HasPrefix(at, "unix:") {
-			continue
-		}
-		_, port, err := net.SplitHostPort(at)
-		if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 {
-			out = append(out, finding{What: "api", State: failed, Text: fmt.Sprintf("api.listen: %q is no address", at), Fix: "write unix, unix:/path or host:port"})
-		}
+// checkListen says where the API would be served. Whether an address is free is not looked at: a running engine may have it.
+func checkListen(c *config.Config) finding {
+	at, err := c.Addresses()
+	switch {
+	case err != nil:
+		return finding{What: "api", State: failed, Text: err.Error(), Fix: "set XDG_RUNTIME_DIR"}
+	case len(at) == 0:
+		return finding{What: "api", State: warning, Text: "it is served nowhere", Fix: "name addresses in api.listen"}
 	}
-	return out
+	return finding{What: "api", State: fine, Text: strings.Join(at, ", ")}
 }
 
 // checkDisk compares the room with what the store may grow to.

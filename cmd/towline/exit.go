@@ -11,6 +11,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
+	"github.com/towline-dev/towline/httpapi"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -92,6 +93,7 @@ var codes = []struct {
 	{is(store.ErrFormat), exitFormat},
 	{is(store.ErrNetworkFS), exitFormat},
 	{is(store.ErrLocked), exitConflict},
+	{is(httpapi.ErrTaken), exitConflict},
 	{is(towline.ErrNotFound), exitNotFound},
 	{is(towline.ErrConflict), exitConflict},
 	{is(towline.ErrSourcePaused), exitConflict},

@@ -37,7 +37,7 @@ type globals struct {
 
 // run is the program without the process around it.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, surfaces: noSurfaces{}}
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, surfaces: overHTTP{}}
 	p.out = &answer{to: stdout}
 	root := p.root()
 	root.SetArgs(args)

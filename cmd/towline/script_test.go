@@ -35,9 +35,11 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"repo": repo, "start": start, "await": await, "end": end, "hangup": hangup, "code": code,
+			"ask": ask, "until": until, "worker": worker,
 		},
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, "EXAMPLES="+examples, "TERM=dumb", "HOME="+e.WorkDir+"/home", "XDG_CONFIG_HOME=")
+			e.Vars = append(e.Vars, "TOWLINE_API_LISTEN=unix:"+filepath.Join(e.WorkDir, socket)) // scripts run side by side
 			return os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 	})
@@ -106,16 +108,24 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.Command("towline", args[1:]...)
 	path, err := exec.LookPath(filepath.Join(strings.Split(ts.Getenv("PATH"), string(os.PathListSeparator))[0], "towline"))
 	ts.Check(err)
-	cmd.Path, cmd.Err, cmd.Dir = path, nil, ts.MkAbs(".")
-	for _, name := range []string{"HOME", "PATH", "TERM", "TZ", "TOWLINE_CONFIG", "XDG_CONFIG_HOME"} {
-		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	cmd.Path, cmd.Err = path, nil
+	for _, name := range []string{"HOME", "PATH", "TERM", "TZ", "TOWLINE_CONFIG", "TOWLINE_API_LISTEN", "XDG_CONFIG_HOME"} {
+		if value := ts.Getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
 	}
+	begin(ts, args[0], cmd)
+}
+
+// begin lets a program run beside the script under a name.
+func begin(ts *testscript.TestScript, name string, cmd *exec.Cmd) {
+	cmd.Dir = ts.MkAbs(".")
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	c := &child{cmd: cmd, lines: make(chan string)}
 	go read(stderr, c.lines)
-	running.of(ts)[args[0]] = c
+	running.of(ts)[name] = c
 }
 
 func read(r io.Reader, lines chan<- string) {

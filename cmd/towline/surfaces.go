@@ -2,17 +2,24 @@ package main
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/node"
 )
 
-// surfaces are served beside a node, by up and by serve: the HTTP API, and the console on it. This is the seam at which
-// package httpapi joins: program.surfaces is set to one that wraps it, and nothing else here knows of HTTP.
+// surfaces are served beside a node, by up and by serve: the HTTP API, and the console on it. See overHTTP; nothing else here
+// knows of HTTP.
 type surfaces interface {
 	// Open makes what is served, and binds its addresses, so that one that is taken is an error before the engine is
 	// ready. It answers no request yet. The node was opened and does not run.
-	Open(ctx context.Context, n *node.Node, c *config.Config) (served, error)
+	Open(ctx context.Context, n *node.Node, c *config.Config, o serving) (served, error)
+}
+
+// serving is what the configuration does not hold.
+type serving struct {
+	Logger  *slog.Logger
+	Version string // of the program
 }
 
 // served is one opened.
@@ -26,13 +33,7 @@ type served interface {
 	Reloaded(c *config.Config)
 }
 
-// noSurfaces serves nothing.
-type noSurfaces struct{}
-
-func (noSurfaces) Open(context.Context, *node.Node, *config.Config) (served, error) {
-	return nothing{}, nil
-}
-
+// nothing is what is served without an address.
 type nothing struct{}
 
 func (nothing) Addresses() []string { return nil }

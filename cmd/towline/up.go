@@ -20,11 +20,12 @@ import (
 func (p *program) upCommand() *cobra.Command {
 	var start string
 	c := &cobra.Command{
-		Use: "up", Short: "Run the engine, with local workers",
-		Long: `Runs the engine until Ctrl-C or SIGTERM: intake stops first, running units finish
-within shutdown.grace or are handed back, and nothing accepted is lost. A second
-Ctrl-C leaves at once, as a crash would; the next start goes on from the log. SIGHUP
-reads the configuration again, and takes it over as a whole or not at all.
+		Use: "up", Short: "Run the engine and its API, with local workers",
+		Long: `Runs the engine, and serves its API at the addresses of api.listen, until Ctrl-C
+or SIGTERM: intake stops first, running units finish within shutdown.grace or are
+handed back, and nothing accepted is lost. A second Ctrl-C leaves at once, as a
+crash would; the next start goes on from the log. SIGHUP reads the configuration
+again, and takes it over as a whole or not at all.
 
 What it says goes to standard error; standard output stays empty.`,
 		Example: `  towline up
@@ -39,9 +40,10 @@ What it says goes to standard error; standard output stays empty.`,
 
 func (p *program) serveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "serve", Short: "Run the engine without local workers",
-		Long: `Runs the engine as up does, and works on no unit: workers of other processes do.
-It ends and reloads as up does.`,
+		Use: "serve", Short: "Run the engine and its API, without local workers",
+		Long: `Runs the engine and serves its API as up does, and works on no unit: workers ask for
+them over the API, in any language (clients/python), or, if the store is shared,
+another process of it works. It ends and reloads as up does.`,
 		Example: "  towline serve\n  towline serve --config /etc/towline/towline.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.up(cmd.Context(), "", false) },
@@ -101,19 +103,17 @@ func (e *engine) open(ctx context.Context) (err error) {
 		return errors.Join(err, b.Close())
 	}
 	e.built = append(e.built, b)
-	if e.served, err = e.p.surfaces.Open(ctx, e.node, e.c); err != nil {
+	o := serving{Logger: e.logger, Version: thisBuild().Version}
+	if e.served, err = e.p.surfaces.Open(ctx, e.node, e.c, o); err != nil {
 		return errors.Join(err, e.node.Close(), b.Close())
 	}
 	return nil
 }
 
 func (e *engine) build(ctx context.Context, c *config.Config) (*config.Built, error) {
-	b, err := config.Build(ctx, c, config.BuildOptions{Logger: e.logger, Version: thisBuild().Version})
+	b, err := config.Build(ctx, c, config.BuildOptions{Logger: e.logger, Version: thisBuild().Version, NoWorkers: !e.work})
 	if err != nil {
 		return nil, &configError{err}
-	}
-	if !e.work {
-		b.Node.Workers = -1
 	}
 	for _, note := range b.Notes {
 		e.screen.line(note)
@@ -195,15 +195,23 @@ func (e *engine) banner(began time.Time) {
 		seq = err.Error() // it is only shown here; whoever needs the store will meet it again
 	}
 	s.line(fmt.Sprintf("store    %s   sqlite, %s sync   %s   %s", c.Store.Path, c.Store.Synchronous, seq, c.Store.Mode))
-	if at := e.served.Addresses(); len(at) > 0 {
-		s.line("console  " + strings.Join(at, "   "))
+	if at := reachedAt(e.served.Addresses(), c.Console); at != "" {
+		s.line(at)
 	}
 	workers := fmt.Sprintf("%d local", c.Workers)
 	if !e.work || c.Workers == 0 {
-		workers = "none here"
+		workers = "none here, " + unitsWaitFor(c)
 	}
 	s.line(fmt.Sprintf("workers  %s      transport  local (in-process)", workers))
 	s.line(fmt.Sprintf("ready in %d ms%s", time.Since(began).Milliseconds(), e.syncsInWords()))
+}
+
+// unitsWaitFor says who does the units of a process without workers.
+func unitsWaitFor(c *config.Config) string {
+	if c.Store.Mode == "shared" {
+		return "units wait for another process of the store"
+	}
+	return "units wait for workers that ask"
 }
 
 func (e *engine) syncsInWords() string {
