@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +39,7 @@ its own.`,
 			if err != nil {
 				return err
 			}
-			text, err := gitConfig(syncs)
-			if err != nil {
-				return err
-			}
+			text := gitConfig(syncs)
 			script, err := templates.ReadFile("templates/activity.sql")
 			if err != nil {
 				panic(fmt.Sprintf("towline: %v", err)) // it is embedded
@@ -148,24 +143,24 @@ func portable(path string) string {
 }
 
 // gitConfig is the text of towline.yaml.
-func gitConfig(syncs []writtenSync) ([]byte, error) {
-	type syncText struct {
-		Name  string
-		Repos []string
-	}
-	var texts []syncText
-	for _, s := range syncs {
-		texts = append(texts, syncText{s.Name, s.repos})
-	}
-	t, err := template.New("git.yaml.tmpl").Funcs(template.FuncMap{"quote": quoted}).ParseFS(templates, "templates/git.yaml.tmpl")
+func gitConfig(syncs []writtenSync) []byte {
+	text, err := templates.ReadFile("templates/git.yaml")
 	if err != nil {
 		panic(fmt.Sprintf("towline: %v", err)) // it is embedded
 	}
-	var out bytes.Buffer
-	if err := t.Execute(&out, map[string]any{"Syncs": texts}); err != nil {
-		return nil, err
+	head, rest, _ := strings.Cut(string(text), "# --- each sync\n")
+	each, tail, _ := strings.Cut(rest, "# --- behind them\n")
+	var out strings.Builder
+	out.WriteString(strings.Replace(head, "FIRST", syncs[0].Name, 1))
+	for _, s := range syncs {
+		var repos []string
+		for _, r := range s.repos {
+			repos = append(repos, quoted(r))
+		}
+		out.WriteString(strings.NewReplacer("NAME", quoted(s.Name), "REPOS", strings.Join(repos, ", ")).Replace(each))
 	}
-	return out.Bytes(), nil
+	out.WriteString(tail)
+	return []byte(out.String())
 }
 
 // quoted is a text as YAML has it: a plain word, or in double quotes, which are those of JSON.
