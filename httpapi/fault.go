@@ -126,7 +126,7 @@ func problemOfRequest(e *towline.RequestError) *Problem {
 }
 
 // fieldNames are those of the engine that are called otherwise here.
-var fieldNames = map[string]fieldName{"by.reason": "reason", "by.name": "Towline-Actor", "key": "Idempotency-Key", "position": "at_seq", "register": "id", "run": "id", "unit": "id"}
+var fieldNames = map[string]fieldName{"by.reason": "reason", "by.name": "Towline-Actor", "key": "Idempotency-Key", "position": "at_seq", "register": "id", "run": "id", "unit": "id", "schedule": "id"}
 
 type fieldName string
 

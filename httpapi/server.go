@@ -36,7 +36,7 @@ type Config struct {
 
 	// Metrics is served at /metrics; nil: there is none.
 	Metrics http.Handler
-	// More adds operations to the API: schedules have theirs in a file of their own. nil: none.
+	// More adds operations to the API; nil: none.
 	More func(*Server)
 
 	// KeepAlive is between two comments of a quiet stream; zero: 15 s.
@@ -100,6 +100,7 @@ func (s *Server) operations() {
 	s.unitOperations()
 	s.outboxOperations()
 	s.jobOperations()
+	s.scheduleOperations()
 	s.eventOperations()
 	s.stateOperations()
 	s.controlOperations()
