@@ -78,6 +78,8 @@ type Engine struct {
 
 	noMessages bool // it has nowhere to send application messages to
 
+	reads *readOnly // of an engine that OpenReader has made; nil: it writes
+
 	doubt clockDoubt // of the wall clock, since the start (CLK-7)
 
 	mem     memory // the writer's; only a transaction may touch it

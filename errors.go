@@ -31,6 +31,8 @@ var (
 	ErrTooEarly = decider.ErrTooEarly
 	// ErrUnavailable: the store cannot write now. Nothing was accepted; the same call may succeed later.
 	ErrUnavailable = store.ErrUnavailable
+	// ErrReadOnly: the engine only reads (OpenReader). Nothing was written.
+	ErrReadOnly = store.ErrReadOnly
 	// ErrInTransaction: the method needs the writer of the store, and was called with the context of a transaction that holds
 	// it: inside of Target.Func without a DB of its own, or of a message consumer. It would have waited for itself. Nothing
 	// was written; do it behind the commit.

@@ -160,7 +160,7 @@ var layers = map[string]layer{
 	"node": {
 		why: "one process: it ties the parts together and holds no rule. Brokers come to it as publishers",
 		uses: []string{
-			".", "events", "decider", "feed", "handlers", "provider", "relay", "sink", "store/sqlite", "transport", "transport/local",
+			".", "events", "decider", "feed", "handlers", "provider", "relay", "sink", "store", "store/sqlite", "transport", "transport/local",
 		},
 		third: []string{message, "golang.org/x/sync/errgroup"},
 	},

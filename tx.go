@@ -70,6 +70,9 @@ func (e *Engine) Transact(ctx context.Context, actor string, fn func(*Tx) error)
 // ask runs fn as a transaction that only reads. What a transaction does before fn it leaves to the next one that has
 // something to write: a step of the clock (CLK-3), and the arms of what was submitted (M-1).
 func (e *Engine) ask(ctx context.Context, fn func(*Tx) error) error {
+	if e.reads != nil {
+		return e.reads.ask(ctx, e, fn)
+	}
 	return e.store.Write(ctx, func(stx store.Tx) error {
 		tx, err := e.begin(stx, "")
 		if err != nil {

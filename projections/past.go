@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -123,6 +124,12 @@ func (p *Past) View(ctx context.Context, fn func(View) error) error {
 	return fn(View{pastTx{p: p, ctx: ctx}})
 }
 
+// Read is View for those who query by themselves, in the form in which a store is read. A query that is none of View's folds
+// the whole log.
+func (p *Past) Read(ctx context.Context, fn func(store.Reader) error) error {
+	return fn(pastTx{p: p, ctx: ctx})
+}
+
 // Log reads the log behind a position up to the past one, page by page.
 func (p *Past) Log(ctx context.Context, after events.Position, each func(events.Envelope) error) error {
 	end := errors.New("end")
@@ -178,6 +185,22 @@ func (t pastTx) After(p events.Position, limit int) (page []events.Envelope, err
 		return err
 	})
 	return page, err
+}
+
+// Log is the log behind a position up to the past one.
+func (t pastTx) Log(ctx context.Context, after events.Position) iter.Seq2[events.Envelope, error] {
+	return func(yield func(events.Envelope, error) bool) {
+		enough := errors.New("enough")
+		err := t.p.Log(ctx, after, func(e events.Envelope) error {
+			if !yield(e, nil) {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(events.Envelope{}, err)
+		}
+	}
 }
 
 // Head is the position, and the time of the event there.

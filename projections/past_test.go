@@ -194,6 +194,10 @@ func questions(a asked) (out []question) {
 		add("Started", n, func(v projections.View) (any, error) { return v.Started(n) })
 	}
 	all := projections.Wakeups{Kinds: events.Kinds[:], Suspects: projections.AlsoSuspects}
+	add("NewestNode", nil, func(v projections.View) (any, error) {
+		id, known, err := v.NewestNode()
+		return several(err, id, known)
+	})
 	add("InMemory", nil, func(v projections.View) (any, error) { return v.InMemory() })
 	add("DueOf", nil, func(v projections.View) (any, error) { return v.DueOf(all, middle, projections.DueCursor{}, 50) })
 	add("NextDueOf", nil, func(v projections.View) (any, error) { return v.NextDueOf(all) })

@@ -128,12 +128,57 @@ func Position(tx store.ReadTx) (events.Position, error) {
 	return events.Position(p), err
 }
 
+// Current reports that the tables are what this release would make of the log that tx sees: a store that was last written
+// by another release may have none of them, others, or some that lag. What an application has just submitted is in nobody's
+// tables until the next transaction of an engine, and makes no difference.
+func Current(tx store.ReadTx) (bool, error) {
+	if there, err := exists(tx, "table", "projection"); err != nil || !there {
+		return false, err
+	}
+	head, _, err := tx.Head()
+	if err != nil {
+		return false, err
+	}
+	checkpoints, err := readCheckpoints(tx)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range All() {
+		c, known := checkpoints[p.Name()]
+		if !known || c.revision != p.Revision() || !tablesExist(tx, p) {
+			return false, nil
+		}
+	}
+	applied, err := Position(tx)
+	if err != nil {
+		return false, err
+	}
+	return onlySubmitted(tx, applied, head)
+}
+
+// onlySubmitted reports that applications have made all events of the log behind a position.
+func onlySubmitted(tx store.ReadTx, after, head events.Position) (bool, error) {
+	for after < head {
+		page, err := tx.After(after, followPage)
+		if err != nil || len(page) == 0 {
+			return false, err
+		}
+		for _, e := range page {
+			if e.Event.EventType() != events.TypeMessageSubmitted {
+				return false, nil
+			}
+		}
+		after = page[len(page)-1].Position
+	}
+	return true, nil
+}
+
 type checkpoint struct {
 	revision int
 	position events.Position
 }
 
-func readCheckpoints(tx store.Tx) (map[string]checkpoint, error) {
+func readCheckpoints(tx store.ReadTx) (map[string]checkpoint, error) {
 	out := map[string]checkpoint{}
 	err := tx.Query(func(r store.Row) error {
 		var name string
@@ -152,7 +197,7 @@ func readCheckpoints(tx store.Tx) (map[string]checkpoint, error) {
 	return out, nil
 }
 
-func tablesExist(tx store.Tx, p Projection) bool {
+func tablesExist(tx store.ReadTx, p Projection) bool {
 	for _, t := range p.Tables() {
 		if there, err := exists(tx, "table", t.Name); err != nil || !there {
 			return false
@@ -161,7 +206,7 @@ func tablesExist(tx store.Tx, p Projection) bool {
 	return true
 }
 
-func exists(tx store.Tx, kind, name string) (bool, error) {
+func exists(tx store.ReadTx, kind, name string) (bool, error) {
 	n := 0
 	err := tx.Query(func(r store.Row) error { return r.Scan(&n) },
 		`SELECT count(*) FROM sqlite_schema WHERE type = $1 AND name = $2 COLLATE NOCASE`, kind, name)

@@ -206,6 +206,15 @@ func (v View) Started(id events.NodeID) (events.Envelope, error) {
 	return page[0], nil
 }
 
+// NewestNode is the incarnation that has started last, gone or not; false: none has.
+func (v View) NewestNode() (id events.NodeID, known bool, err error) {
+	err = v.tx.Query(func(r store.Row) error {
+		known = true
+		return scanID(r, &id)
+	}, `SELECT incarnation FROM nodes ORDER BY position DESC LIMIT 1`)
+	return id, known, err
+}
+
 // AliveNodes lists the incarnations that are not known to be gone (N-3).
 func (v View) AliveNodes() ([]Node, error) {
 	return v.nodes(`SELECT incarnation, host, pid, version, store_mode, started_at, stopped_at, gone FROM nodes

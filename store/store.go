@@ -116,6 +116,8 @@ var (
 	// ErrMoved: the file of the store was deleted, moved or replaced while it was open. What is written now would be lost,
 	// so nothing is acknowledged any more. Stop the process, and put the file back before the next start.
 	ErrMoved = errors.New("the store's file is no longer where it was opened")
+	// ErrReadOnly: the store was opened to be read. Nothing was written.
+	ErrReadOnly = errors.New("the store is open for reading only")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
 	// ErrLocked: somebody has the store open in a mode that excludes this one (N-2): another process, or this one, which

@@ -81,6 +81,24 @@ var roles = map[string]func(path string) error{
 			}
 		}
 	},
+	// append appends one event, says how many there are, and one more for each line of standard input.
+	"append": func(path string) error {
+		s, err := Open(context.Background(), path, Options{})
+		if err != nil {
+			return err
+		}
+		told := bufio.NewScanner(os.Stdin)
+		for n := 1; ; n++ {
+			if err := appendNext(s, n); err != nil {
+				return err
+			}
+			fmt.Println(n)
+			if !told.Scan() {
+				return s.Close()
+			}
+		}
+	},
+	"read": readHead,
 	// submit commits a message of an application, and stays in the transaction of the next.
 	"submit": submitAndHang,
 	// lock is another program that holds the write lock until standard input ends.
@@ -139,7 +157,7 @@ func appendNext(s *Store, n int) error {
 // child is another process.
 type child struct {
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	lines *bufio.Scanner
 }
 
@@ -147,7 +165,13 @@ func start(t *testing.T, role, path string) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
+	return startProgram(t, exe, role, path, nil)
+}
+
+func startProgram(t *testing.T, exe, role, path string, attributes *syscall.SysProcAttr) *child {
+	t.Helper()
 	cmd := exec.Command(exe, "-test.run=^$")
+	cmd.SysProcAttr = attributes
 	cmd.Env = append(os.Environ(), roleVariable+"="+role+" "+path)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
@@ -161,6 +185,13 @@ func start(t *testing.T, role, path string) *child {
 		_ = cmd.Wait()
 	})
 	return c
+}
+
+// say sends a line.
+func (c *child) say(t *testing.T) {
+	t.Helper()
+	_, err := fmt.Fprintln(c.stdin)
+	require.NoError(t, err)
 }
 
 // line is the next line that it prints.
@@ -219,7 +250,7 @@ func open(t testing.TB, path string, o Options) *Store {
 }
 
 // readAll is the log, after the checks that hold of every log (I-1).
-func readAll(t *testing.T, s *Store) (log []events.Envelope) {
+func readAll(t *testing.T, s store.Store) (log []events.Envelope) {
 	t.Helper()
 	require.NoError(t, s.Read(context.Background(), func(r store.Reader) error {
 		versions := map[events.StreamID]events.Version{}

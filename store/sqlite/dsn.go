@@ -40,6 +40,14 @@ func (d dsn) stamp() string { return d.build("rwc", d.pragma("synchronous", "ful
 // peek is for looking at a file that may not be ours.
 func (d dsn) peek() string { return d.build("ro") }
 
+// visitor is for connections that read a file which may be another process's, and may not be written: not the WAL either,
+// which SQLite copies to the database when the last connection that may write goes.
+func (d dsn) visitor() string { return d.build("ro", d.pragma("query_only", 1)) }
+
+// still is the same for a file that nobody has open. SQLite takes no lock and makes no file beside it, as it would for a
+// WAL, and sees no change: whoever uses it finds out whether there was one.
+func (d dsn) still() string { return d.build("ro", "immutable=1", d.pragma("query_only", 1)) }
+
 func (d dsn) pragma(name string, value any) string { return fmt.Sprintf("_pragma=%s(%v)", name, value) }
 
 func (d dsn) build(mode string, params ...string) string {

@@ -12,7 +12,8 @@ import (
 // prepared statements: with a pool of database/sql those who hold its last connections would wait for each other for
 // one more to prepare on.
 type pool struct {
-	dsn   dsn
+	name  string        // of the data source
+	busy  int           // milliseconds
 	slots chan struct{} // one for each session that is lent
 
 	mu     sync.Mutex
@@ -20,8 +21,8 @@ type pool struct {
 	closed bool
 }
 
-func newPool(d dsn, sessions int) *pool {
-	return &pool{dsn: d, slots: make(chan struct{}, sessions)}
+func newPool(d dsn, name string, sessions int) *pool {
+	return &pool{name: name, busy: d.busyTimeout, slots: make(chan struct{}, sessions)}
 }
 
 // take waits for a session while ctx lasts.
@@ -51,7 +52,7 @@ func (p *pool) pop(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	p.mu.Unlock()
-	return openSession(ctx, p.dsn.reader(), p.dsn.busyTimeout)
+	return openSession(ctx, p.name, p.busy)
 }
 
 // give takes a session back that take has lent. One that may be in a transaction still is not kept.

@@ -22,10 +22,35 @@ var (
 	errReadOver    = errors.New("the read is over")
 )
 
+// snapshots are what a store is read by.
+type snapshots struct {
+	readers    *pool // of snapshots
+	pages      *pool // of Log
+	nodes      nodeNames
+	maxReadAge time.Duration
+
+	alive context.Context // ends with the store
+}
+
+func (s *snapshots) openPools(d dsn, name string) {
+	s.readers, s.pages = newPool(d, name, maxReaders), newPool(d, name, maxPages)
+}
+
+// closePools closes what is not lent.
+func (s *snapshots) closePools() error {
+	var errs []error
+	for _, p := range []*pool{s.readers, s.pages} {
+		if p != nil {
+			errs = append(errs, p.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // reader is one Read. Its snapshot begins with the first thing that is asked of it and ends with the read, or when it
 // is too old. Log does without: it holds none while its caller works on a page.
 type reader struct {
-	s        *Store
+	s        *snapshots
 	ctx      context.Context
 	scanning bool // the rows of a Query are open
 
@@ -36,9 +61,8 @@ type reader struct {
 	closed  error  // why there is no snapshot any more
 }
 
-// Read runs fn on one snapshot, which may get 5 seconds old; a query that runs then is interrupted, and every later
-// one fails. Errors: what fn returned; one that wraps store.ErrUnavailable; store.ErrClosed; ctx's.
-func (s *Store) Read(ctx context.Context, fn func(store.Reader) error) error {
+// read is Read of a store.
+func (s *snapshots) read(ctx context.Context, fn func(store.Reader) error) error {
 	ctx, cancel := s.whileOpen(ctx)
 	defer cancel()
 	if s.alive.Err() != nil {
@@ -185,7 +209,7 @@ type page struct {
 // nothing is a fetch that has been waited for.
 var nothing = func() chan page { c := make(chan page); close(c); return c }()
 
-func (s *Store) fetch(ctx context.Context, after events.Position) chan page {
+func (s *snapshots) fetch(ctx context.Context, after events.Position) chan page {
 	out := make(chan page, 1)
 	go func() {
 		rows, err := s.page(ctx).events(logPage, selectAfter, after, logPage)
@@ -196,7 +220,7 @@ func (s *Store) fetch(ctx context.Context, after events.Position) chan page {
 
 // page queries on a connection for pages: each query is a snapshot of its own. Those who hold a snapshot read pages,
 // too, so the two must not wait for the same connections.
-func (s *Store) page(ctx context.Context) querier {
+func (s *snapshots) page(ctx context.Context) querier {
 	return func(scan func(store.Row) error, query string, args ...any) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, maxReadAge, errReadTooLong)
 		defer cancel()
@@ -214,7 +238,7 @@ func (s *Store) page(ctx context.Context) querier {
 }
 
 // whileOpen is ctx, and ends when the store closes.
-func (s *Store) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *snapshots) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.alive, func() { cancel(store.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }

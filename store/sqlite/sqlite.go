@@ -23,26 +23,23 @@ import (
 
 // Store is a store.Store on one SQLite file.
 type Store struct {
+	snapshots
+
 	path       string
 	level      int
 	exclusive  bool
-	maxReadAge time.Duration
 	effectTime time.Duration
 
-	lock    *lock
-	writer  *writer
-	queue   queue
-	readers *pool // of snapshots
-	pages   *pool // of Log
-	nodes   nodeNames
-	app     *sql.DB
+	lock   *lock
+	writer *writer
+	queue  queue
+	app    *sql.DB
 
 	feeds     subscriptions
 	committed bell // an event, by this process
 	left      bell // a group, by its consumer in this process
 
-	alive context.Context // ends with Close
-	end   context.CancelFunc
+	end   context.CancelFunc // of what lives as long as the store
 	close func() error
 }
 
@@ -94,10 +91,11 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	s := &Store{path: path, exclusive: !o.Shared, maxReadAge: o.maxReadAge, effectTime: o.effectTime}
+	s := &Store{path: path, exclusive: !o.Shared, effectTime: o.effectTime}
 	if s.lock, err = lockForLife(path, o.Shared); err != nil {
 		return nil, err
 	}
+	s.maxReadAge = o.maxReadAge
 	s.alive, s.end = context.WithCancel(context.Background())
 	s.close = sync.OnceValue(s.shut)
 	defer func() {
@@ -129,7 +127,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		return err
 	}
 	s.level = int(h.level)
-	s.readers, s.pages = newPool(d, maxReaders), newPool(d, maxPages)
+	s.openPools(d, d.reader())
 	app, err := modernc.NewConnector(d.writer())
 	if err != nil {
 		return err
@@ -273,6 +271,12 @@ func (s *Store) Attach(h store.Hooks) {
 	s.queue.Attach(h)
 }
 
+// Read runs fn on one snapshot, which may get 5 seconds old; a query that runs then is interrupted, and every later
+// one fails. Errors: what fn returned; one that wraps store.ErrUnavailable; store.ErrClosed; ctx's.
+func (s *Store) Read(ctx context.Context, fn func(store.Reader) error) error {
+	return s.snapshots.read(ctx, fn)
+}
+
 // Write runs fn as one transaction. ctx bounds the wait until the writer takes it; from then on Write stays for the
 // result, whatever ctx does, so ctx's error means that nothing has happened.
 func (s *Store) Write(ctx context.Context, fn func(store.Tx) error) error {
@@ -314,11 +318,7 @@ func (s *Store) shut() error {
 	if s.app != nil {
 		errs = append(errs, s.app.Close())
 	}
-	for _, p := range []*pool{s.readers, s.pages} {
-		if p != nil {
-			errs = append(errs, p.close())
-		}
-	}
+	errs = append(errs, s.closePools())
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
 	}
