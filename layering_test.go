@@ -199,7 +199,15 @@ var layers = map[string]layer{
 	},
 	"httpapi": {
 		why:  "the HTTP surface of one node: it reads views and calls the engine, and holds no rule",
-		uses: []string{".", "events", "decider", "feed", "ident", "node", "projections", "query", "store"}, third: []string{huma, humago},
+		uses: []string{".", "events", "decider", "feed", "ident", "node", "projections", "query", "relay", "store", "wire"}, third: []string{huma, humago},
+	},
+	"wire": {
+		why:  "the forms of the API, for those who serve it and those who use it: neither brings the library of the other",
+		uses: []string{"events", "decider", "projections"},
+	},
+	"client": {
+		why:  "the API from outside: it knows its forms, and nothing of who serves it",
+		uses: []string{"events", "wire"},
 	},
 	"replay": {
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",

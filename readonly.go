@@ -157,6 +157,9 @@ func (r *readOnly) ask(ctx context.Context, e *Engine, fn func(*Tx) error) error
 	})
 }
 
+// ReadOnly reports an engine that OpenReader has made.
+func (e *Engine) ReadOnly() bool { return e.reads != nil }
+
 // CloseReader frees what an engine of OpenReader has folded. The store stays open. Of any other engine it does nothing.
 func (e *Engine) CloseReader() error {
 	if e.reads == nil {

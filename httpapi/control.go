@@ -9,31 +9,23 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// PauseRequest is the body of POST /v1/pause and /v1/resume.
-type PauseRequest struct {
-	Source string `json:"source,omitzero" doc:"not given: the engine"`
-	Reason string `json:"reason" minLength:"1" doc:"for the record"`
-}
-
 type pauseInput struct{ Body PauseRequest }
-
-// Paused is what is paused now.
-type Paused struct {
-	Items []projections.Pause `json:"items" nullable:"false" doc:"the engine first, then by source"`
-}
 
 func (s *Server) controlOperations() {
 	Register(s, huma.Operation{
 		Method: http.MethodPost, Path: "/v1/pause", Summary: "Pause the engine or a source",
 		Description: "Nothing is dispatched; triggers are accepted, and what runs goes on. A pause of what is paused changes nothing, and the first reason stays.",
 	}, []string{CodeNotFound}, s.pause)
-	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause of the engine or a source"}, []string{CodeNotFound}, s.resume)
+	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause of the engine or a source, or confirm the clock"}, []string{CodeNotFound}, s.resume)
 }
 
 func (s *Server) pause(ctx context.Context, in *pauseInput) (*Answer[Paused], error) {
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	by := s.by(ctx, in.Body.Reason)
+	if in.Body.ClockOK {
+		return nil, newProblem(CodeInvalidRequest, "clock_ok ends no pause, and begins none").withField("clock_ok").withFix("send it to /v1/resume")
+	}
 	if in.Body.Source != "" {
 		return s.paused(writing, s.engine().PauseSource(writing, in.Body.Source, by))
 	}
@@ -44,6 +36,13 @@ func (s *Server) resume(ctx context.Context, in *pauseInput) (*Answer[Paused], e
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	by := s.by(ctx, in.Body.Reason)
+	if in.Body.ClockOK {
+		if in.Body.Source != "" {
+			return nil, newProblem(CodeInvalidRequest, "source and clock_ok are two requests").withField("clock_ok").withFix("send one of them")
+		}
+		_, err := s.engine().ConfirmClock(writing, by) // a clock that needs no word is fine, too
+		return s.paused(writing, err)
+	}
 	if in.Body.Source != "" {
 		return s.paused(writing, s.engine().ResumeSource(writing, in.Body.Source, by))
 	}

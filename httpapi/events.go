@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,23 +13,6 @@ import (
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/query"
 )
-
-// Event is one event at its place in the log. Tokens are masked.
-type Event struct {
-	Seq     events.Position `json:"seq" doc:"position in the log: from 1, dense, in commit order"`
-	Tx      events.Position `json:"tx" doc:"seq of the first event of its transaction"`
-	Stream  string          `json:"stream"`
-	Version events.Version  `json:"version" doc:"in its stream: from 1, dense"`
-	At      time.Time       `json:"at"`
-	Type    string          `json:"type"`
-	Schema  int             `json:"schema" doc:"of data"`
-	Actor   string          `json:"actor,omitzero" doc:"who asked for it; not given: the node itself"`
-	Command string          `json:"command,omitzero" doc:"that decided it"`
-	Cause   events.Position `json:"cause,omitzero" doc:"seq of the event that it reacts to"`
-	Node    events.NodeID   `json:"node,omitzero" doc:"incarnation that appended it"`
-	Data    json.RawMessage `json:"data" doc:"the fields of the event, with every digit"`
-	Text    string          `json:"text" doc:"one line for people"`
-}
 
 // eventOf is an event as it leaves the process, in the form of package feed.
 func eventOf(e events.Envelope) (Event, error) {
@@ -51,14 +33,6 @@ type eventsInput struct {
 	AfterSeq int64  `query:"after_seq" minimum:"0" doc:"behind this event; not given: from the first"`
 	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"200" doc:"how many at most"`
 	AtSeq
-}
-
-// Events is one page of the log.
-type Events struct {
-	Items []Event `json:"items" nullable:"false"`
-	// NextAfterSeq goes on where this page ends, also where it has found nothing.
-	NextAfterSeq events.Position `json:"next_after_seq" doc:"after_seq of the next page: all up to it was looked at"`
-	More         bool            `json:"more" doc:"the log goes on behind it"`
 }
 
 func (s *Server) eventOperations() {
@@ -83,7 +57,7 @@ func (s *Server) listEvents(ctx context.Context, in *eventsInput) (*Answer[Event
 				break
 			}
 			looked += len(page)
-			if err = out.take(page, f, in.Limit); err != nil {
+			if err = take(&out, page, f, in.Limit); err != nil {
 				break
 			}
 		}
@@ -97,7 +71,7 @@ func (s *Server) listEvents(ctx context.Context, in *eventsInput) (*Answer[Event
 }
 
 // take adds what a query chooses of a page, up to a limit.
-func (e *Events) take(page []events.Envelope, f query.Filter, limit int) error {
+func take(e *Events, page []events.Envelope, f query.Filter, limit int) error {
 	for _, env := range page {
 		if len(e.Items) == limit {
 			return nil

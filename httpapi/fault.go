@@ -85,6 +85,8 @@ func problemOf(err error) *Problem {
 		return p
 	case errors.As(err, &request):
 		return problemOfRequest(request)
+	case errors.Is(err, towline.ErrReadOnly):
+		return newProblem(CodeReadOnly, "this is a file that is read, and no running engine")
 	case isUnavailable(err):
 		return newProblem(CodeStoreUnavailable, "the store cannot be written now, and nothing was accepted").after(storeRetry)
 	}

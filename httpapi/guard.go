@@ -52,6 +52,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			problem = checkQuery(r.URL)
 		}
 		if problem == nil {
+			problem = s.checkWrite(r)
+		}
+		if problem == nil {
 			problem = s.takeBody(w, r)
 		}
 		if problem != nil {
@@ -60,6 +63,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// checkWrite refuses what would write where nothing can be written.
+func (s *Server) checkWrite(r *http.Request) *Problem {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || !s.engine().ReadOnly() {
+		return nil
+	}
+	return newProblem(CodeReadOnly, "this is a file that is read, and no running engine")
 }
 
 // refuse writes a problem.

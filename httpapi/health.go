@@ -99,7 +99,9 @@ func (s *Server) readiness(ctx context.Context) Readiness {
 	asking, done := detached(ctx, probeTime)
 	defer done()
 	// A transaction that writes nothing: it takes the write lock, and leaves no trace on the disk.
-	if err := s.engine().Transact(asking, "", func(*towline.Tx) error { return nil }); err != nil {
+	if s.engine().ReadOnly() {
+		down(Reason{What: "not_running", Text: "the store is read without an engine", Fix: "towline up"})
+	} else if err := s.engine().Transact(asking, "", func(*towline.Tx) error { return nil }); err != nil {
 		down(Reason{What: "store_unavailable", Text: err.Error(), Fix: mustPage(CodeStoreUnavailable).Fix})
 	}
 	s.loops(&r, down)

@@ -190,15 +190,15 @@ func (s *Server) renew(ctx context.Context, in *renewInput) (*renewedOutput, err
 }
 
 func (s *Server) completeLease(ctx context.Context, in *completeInput) (*settledOutput, error) {
-	result, err := in.Body.Result.event(in.Body.State)
+	result, err := resultOf(in.Body.Result, in.Body.State)
 	if err != nil {
 		return nil, err
 	}
 	return s.settle(ctx, in.Token, towline.Completed{Result: result})
 }
 
-// event is a result as it is stored. The state may stand beside it, or in it.
-func (r Result) event(state json.RawMessage) (events.Result, error) {
+// resultOf is a result as it is stored. The state may stand beside it, or in it.
+func resultOf(r Result, state json.RawMessage) (events.Result, error) {
 	if len(state) > 0 && len(r.State) > 0 {
 		return events.Result{}, newProblem(CodeInvalidRequest, "state stands twice").withField("state").withFix("give it beside result only")
 	}
@@ -217,7 +217,7 @@ func orNone(raw json.RawMessage) json.RawMessage {
 }
 
 func (s *Server) failLease(ctx context.Context, in *failInput) (*settledOutput, error) {
-	result, err := in.Body.Result.event(nil)
+	result, err := resultOf(in.Body.Result, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,6 @@ type entriesInput struct {
 	AtSeq
 }
 
-// Resolve is the body of POST /v1/outbox/{id}/resolve: what the caller has found out.
-type Resolve struct {
-	Outcome events.Resolution `json:"outcome" enum:"delivered,lost"`
-	Target  string            `json:"target,omitzero" doc:"of a fan-out; not given: the only one that is unknown"`
-	Reason  string            `json:"reason" minLength:"1" doc:"for the record"`
-}
-
 type resolveInput struct {
 	ID   string `path:"id" doc:"OWNER.KIND, OWNER.KIND.N, or RUN/KIND#N percent-encoded"`
 	Body Resolve

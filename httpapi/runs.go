@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -13,17 +12,6 @@ import (
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/query"
 )
-
-// StartRun is the body of POST /v1/runs.
-type StartRun struct {
-	Sync     string      `json:"sync" minLength:"1"`
-	Mode     events.Mode `json:"mode,omitzero" enum:"incremental,backfill,full_resync" doc:"not given: incremental"`
-	Sources  *[]string   `json:"sources,omitempty" doc:"not given: all that are enabled; empty: none"`
-	Datasets *[]string   `json:"datasets,omitempty" doc:"the same"`
-	Since    time.Time   `json:"since,omitzero" doc:"of a backfill, inclusive"`
-	Before   time.Time   `json:"before,omitzero" doc:"of a backfill, exclusive"`
-	Reason   string      `json:"reason,omitzero" doc:"for the record"`
-}
 
 type startRunInput struct {
 	Key    string `header:"Idempotency-Key" doc:"the same key with the same body gives the first run, for 7 days"`
@@ -41,11 +29,6 @@ type Accepted struct {
 	Body     Run
 }
 
-// Why is the body of an operator's action.
-type Why struct {
-	Reason string `json:"reason" minLength:"1" doc:"for the record"`
-}
-
 type runInput struct {
 	ID string `path:"id" doc:"ULID, run/ULID, or at least six characters of its end"`
 	AtSeq
@@ -54,12 +37,6 @@ type runInput struct {
 type runActionInput struct {
 	ID   string `path:"id" doc:"ULID, run/ULID, or at least six characters of its end"`
 	Body Why
-}
-
-// RetryRun is the body of POST /v1/runs/{id}/retry.
-type RetryRun struct {
-	Cancelled bool   `json:"cancelled,omitzero" doc:"those that were cancelled, too"`
-	Reason    string `json:"reason,omitzero" doc:"for the record"`
 }
 
 type retryRunInput struct {

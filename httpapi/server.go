@@ -16,12 +16,11 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/node"
 )
 
 // Config of a Server.
 type Config struct {
-	Node    *node.Node
+	Node    Node          // whose API it is
 	Tokens  Tokens        // zero: none, and then only the unix socket and loopback are served
 	Version string        // of the program
 	MaxBody int64         // api.max_body: of a request; zero: 256 KiB
@@ -103,6 +102,7 @@ func (s *Server) operations() {
 	s.scheduleOperations()
 	s.eventOperations()
 	s.stateOperations()
+	s.positionOperations()
 	s.controlOperations()
 	s.leaseOperations()
 	s.healthOperations()

@@ -19,38 +19,10 @@ type stateInput struct {
 	AtTime time.Time `query:"at_time" doc:"the same, as of the last transaction at or before a time"`
 }
 
-// State is the whole engine in short, as it was behind an event.
-type State struct {
-	Seq        events.Position         `json:"seq"`
-	At         time.Time               `json:"at,omitzero" doc:"of the event at seq"`
-	Runs       []Run                   `json:"runs" nullable:"false" doc:"that are open, oldest first, 100 at most"`
-	Entries    []Entry                 `json:"outbox" nullable:"false" doc:"that are to be published, oldest due first, 100 at most"`
-	Held       []Entry                 `json:"held" nullable:"false" doc:"that wait for a person or an outcome, 100 at most"`
-	NeedPerson int                     `json:"needs_person" doc:"how many things wait for one"`
-	Paused     []projections.Pause     `json:"paused" nullable:"false"`
-	Cooldowns  []projections.Cooldown  `json:"cooldowns" nullable:"false"`
-	Breakers   []projections.Breaker   `json:"breakers" nullable:"false"`
-	Nodes      []projections.Node      `json:"nodes" nullable:"false" doc:"that are not known to be gone"`
-	Watermarks []projections.Watermark `json:"watermarks" nullable:"false"`
-}
-
 type coverageInput struct {
 	Source  string `query:"source" required:"true"`
 	Dataset string `query:"dataset" required:"true"`
 	AtSeq
-}
-
-// Coverage says which periods of a source and dataset have succeeded.
-type Coverage struct {
-	Source  string    `json:"source"`
-	Dataset string    `json:"dataset"`
-	Done    []Covered `json:"done" nullable:"false" doc:"by start"`
-}
-
-// Covered is one period that has succeeded.
-type Covered struct {
-	Window      Window `json:"window"`
-	Fingerprint string `json:"fingerprint,omitzero" doc:"of what was read; another one now means that it is stale"`
 }
 
 func (s *Server) stateOperations() {
@@ -64,12 +36,9 @@ func (s *Server) getState(ctx context.Context, in *stateInput) (*Answer[State], 
 		if at.AtSeq != 0 {
 			return nil, newProblem(CodeInvalidRequest, "at_seq and at_time both say when").withField("at_time").withFix("give one of them")
 		}
-		p, err := s.engine().PositionAt(ctx, in.AtTime)
+		p, err := s.positionAt(ctx, in.AtTime)
 		if err != nil {
 			return nil, err
-		}
-		if p == 0 {
-			return nil, newProblem(CodeNotFound, "nothing had happened at that time").withField("at_time")
 		}
 		at.AtSeq = int64(p)
 	}

@@ -89,14 +89,6 @@ type renewInput struct {
 
 type renewedOutput struct{ Body Renewed }
 
-// Result is what a worker reports of a unit that succeeded.
-type Result struct {
-	Rows        int             `json:"rows,omitzero" minimum:"0" doc:"written by this attempt"`
-	Fingerprint string          `json:"fingerprint,omitzero" doc:"of what was read"`
-	State       json.RawMessage `json:"state,omitempty" doc:"for the next unit of the same source and dataset"`
-	Detail      json.RawMessage `json:"detail,omitempty" doc:"for people"`
-}
-
 // Complete is the body of POST /v1/leases/complete.
 type Complete struct {
 	Result Result          `json:"result,omitzero"`
