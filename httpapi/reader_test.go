@@ -125,3 +125,17 @@ func TestTheClockIsConfirmed(t *testing.T) {
 	w.send("POST", "/v1/resume", map[string]any{"clock_ok": true, "source": "north", "reason": "x"}).problem(httpapi.CodeInvalidRequest)
 	w.send("POST", "/v1/pause", map[string]any{"clock_ok": true, "reason": "x"}).problem(httpapi.CodeInvalidRequest)
 }
+
+// WHY-1: one path explains whatever has an id, in every form of it; an unknown one is not found.
+func TestWhyOfAnything(t *testing.T) {
+	w := start(t, oneDay)
+	run := w.wait(w.plan(1).ID)
+	for of, id := range map[string]string{
+		"run": run.Alias, "job": "job/" + run.Job.String(), "register": escape(run.Alias + "/dispatch_sync_run#1"), "unit": escape(run.Alias + ":north/a/2026-02-28"),
+	} {
+		var got httpapi.Explanation
+		w.send("GET", "/v1/why/"+strings.ReplaceAll(id, "job/", "job%2F"), nil).is(http.StatusOK, &got)
+		require.Equal(t, of, got.Of)
+	}
+	w.send("GET", "/v1/why/01M8KSP2PGV3T0X6J2BD7Q4ZKD", nil).problem(httpapi.CodeNotFound)
+}

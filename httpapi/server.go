@@ -103,6 +103,7 @@ func (s *Server) operations() {
 	s.eventOperations()
 	s.stateOperations()
 	s.positionOperations()
+	s.whyAnyOperations()
 	s.controlOperations()
 	s.leaseOperations()
 	s.healthOperations()
