@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/towline-dev/towline"
@@ -79,7 +80,12 @@ func (n *node) fault(p Port, k events.Kind, what string) Fault {
 	if n.w.c.Faults == nil {
 		return Fault{}
 	}
-	return n.w.c.Faults(Call{Node: n.number, Port: p, Kind: k, What: what})
+	f := n.w.c.Faults(Call{Node: n.number, Port: p, Kind: k, What: what})
+	if f.How != "" && !slices.Contains(FaultKinds(p), f.How) {
+		n.w.breaks("sim: Config.Faults: a call of port %s does not meet %q: return one of %q, or the zero Fault", p, f.How, FaultKinds(p))
+		return Fault{}
+	}
+	return f
 }
 
 // The errors of a call that a fault has broken.

@@ -176,7 +176,7 @@ func (w *World) until(ctx context.Context, done func(context.Context) (bool, err
 		case w.anyGone():
 			return ErrDead
 		case still > maxStill:
-			return fmt.Errorf("%w: nothing has ended, and nothing was appended in %d turns", ErrStranded, maxStill)
+			return w.stranded(ctx, "nothing has ended, and nothing was appended in %d turns", maxStill)
 		case moved:
 			continue
 		case ctx.Err() != nil:
@@ -190,11 +190,11 @@ func (w *World) until(ctx context.Context, done func(context.Context) (bool, err
 			}
 		}
 		if waited > maxWaited {
-			return fmt.Errorf("%w: nothing has ended in %s of waiting", ErrStranded, maxWaited)
+			return w.stranded(ctx, "nothing has ended in %s of waiting", maxWaited)
 		}
 		waited += w.advance(maxWaited)
 	}
-	return fmt.Errorf("%w: nothing has ended in %d turns", ErrStranded, maxTurns)
+	return w.stranded(ctx, "nothing has ended in %d turns", maxTurns)
 }
 
 // idle: no task is under way, so nothing happens before somebody begins something.

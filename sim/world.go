@@ -35,7 +35,7 @@ import (
 // ErrDead is what every port of a killed node returns.
 var ErrDead = errors.New("sim: the node is dead")
 
-// ErrStranded: a world does not come to its end.
+// ErrStranded: a world does not come to its end. The error that wraps it says of what is open why it is no further.
 var ErrStranded = errors.New("sim: stranded")
 
 // Config of a world.
@@ -61,7 +61,8 @@ type Config struct {
 	Puts bool
 	// Holds make zombies.
 	Holds []Hold
-	// Faults says what goes wrong with a call that is about to be made. nil: nothing does.
+	// Faults says what goes wrong with a call that is about to be made. nil: nothing does. A kind that the port of the call does
+	// not know (FaultKinds) ends the run with an error.
 	Faults func(Call) Fault
 	// Choose says which of several moves is made, by its index; the first is to go on with what has moved last. nil: the
 	// seed chooses.
