@@ -13,7 +13,6 @@ import (
 
 	"github.com/towline-dev/towline/check"
 	"github.com/towline-dev/towline/events"
-	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/sim"
 	"github.com/towline-dev/towline/store"
 	"github.com/towline-dev/towline/store/sqlite"
@@ -89,10 +88,7 @@ func emptyStore(t *testing.T) string {
 
 func newEmptyStore(t require.TestingT, dir string) string {
 	path := filepath.Join(dir, "empty.db")
-	s, err := sqlite.Open(context.Background(), path, sqlite.Options{Synchronous: "normal", Inline: true})
-	require.NoError(t, err)
-	require.NoError(t, s.Write(context.Background(), func(tx store.Tx) error { return projections.Open(tx) }))
-	require.NoError(t, s.Close())
+	require.NoError(t, sim.MakeStore(context.Background(), path))
 	return path
 }
 

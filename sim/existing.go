@@ -2,10 +2,14 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/relay"
+	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/store/sqlite"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -28,6 +32,20 @@ func (n Names) Unit(id events.UnitID) string { return n.units[id] }
 // Wakeup is that of a register, by its number.
 func (n Names) Wakeup(owner events.RunID, k events.Kind, number int) string {
 	return n.wakeup(owner, k, number)
+}
+
+// MakeStore makes a new store with its views, for worlds that begin on copies of the file: to make one takes longer than most of
+// them. Nothing of it is synced.
+func MakeStore(ctx context.Context, path string) (err error) {
+	s, err := sqlite.Open(ctx, path, sqlite.Options{Synchronous: "normal", Inline: true})
+	if err != nil {
+		return fmt.Errorf("make a store: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := s.Write(ctx, func(tx store.Tx) error { return projections.Open(tx) }); err != nil {
+		return fmt.Errorf("make the views of a store: %w", err)
+	}
+	return nil
 }
 
 // learn reads what is in the store before the first incarnation. A node that starts there knows all of it.

@@ -50,7 +50,7 @@ type Matrix struct {
 	Sink func(testing.TB) sink.Opener
 	// Sync is what is configured. Zero fields: its name is sync, its provider provider, its source one, and its datasets
 	// are first and second, a unit a day, which may lose its worker three times. A dataset without a Retry loses units to
-	// kills; they fail as worker_lost, and the oracle is to expect it.
+	// kills; they fail as worker_lost, and the oracle is to expect it. What is logged at the end says in how many windows.
 	Sync towline.Sync
 	// Runs are what is asked for, each with a Key of its own. nil: a backfill of the three days before sim.DefaultStart.
 	Runs []towline.RunSpec
@@ -85,6 +85,7 @@ func (m Matrix) Run(t testing.TB) {
 	}
 	p.whole = whole
 	failed, played := []*window{}, 0
+	lost := losses{}
 	for i, at := range whole.boundaries {
 		if *windowFlag != 0 && at.N != *windowFlag {
 			continue
@@ -94,9 +95,11 @@ func (m Matrix) Run(t testing.TB) {
 			break
 		}
 		played++
-		if w := p.judged(at); len(w.problems) > 0 {
+		w := p.judged(at)
+		if len(w.problems) > 0 {
 			failed = append(failed, w)
 		}
+		lost.add(w)
 	}
 	switch {
 	case played == 0:
@@ -104,7 +107,7 @@ func (m Matrix) Run(t testing.TB) {
 	case len(failed) > 0:
 		t.Error(p.report(played, failed))
 	default:
-		t.Logf("towlinetest: %s, none failed; seed %d, %s", count(played, "window"), m.Seed, time.Since(began).Round(time.Millisecond))
+		t.Logf("towlinetest: %s, none failed; seed %d, %s%s", count(played, "window"), m.Seed, time.Since(began).Round(time.Millisecond), lost)
 	}
 }
 

@@ -50,6 +50,7 @@ func TestAFencedProviderPasses(t *testing.T) {
 	require.False(t, r.failed, r.said())
 	require.Greater(t, judged, 2+2*2+2, "its provider, two puts and its sink, twice each, and what the engine commits and publishes")
 	require.Contains(t, r.logs[len(r.logs)-1], fmt.Sprintf("%d windows, none failed; seed 1", judged-1))
+	require.NotContains(t, r.logs[len(r.logs)-1], "worker_lost", "its datasets have a retry policy")
 }
 
 // G-4, design 10.1: what a provider does beside its sink happens again behind a kill. The report names the step at which it
@@ -446,19 +447,26 @@ func TestARunThatDoesNotEnd(t *testing.T) {
 	require.Zero(t, left, "each window begins as the first one did")
 }
 
-// RW-1: a dataset without a retry policy loses a unit to a kill, and that is no failure of the provider.
+// RW-1: a dataset without a retry policy loses a unit to a kill, and that is no failure of the provider. The log says in how many
+// windows, why, and what to do.
 func TestADatasetWithoutARetry(t *testing.T) {
 	lost := 0
-	towlinetest.Matrix{
-		Provider: provider.Func(fenced),
-		Sync:     towline.Sync{Datasets: []towline.Dataset{{Name: "first", Snapshot: true}}},
-		Oracle: func(t testing.TB) {
-			if len(towlinetest.Destination(t).Places()) == 0 {
-				lost++
-			}
-		},
-	}.Run(t)
+	r := try(t.Name(), func(t testing.TB) {
+		towlinetest.Matrix{
+			Provider: provider.Func(fenced),
+			Sync:     towline.Sync{Datasets: []towline.Dataset{{Name: "first", Snapshot: true}}},
+			Oracle: func(t testing.TB) {
+				if len(towlinetest.Destination(t).Places()) == 0 {
+					lost++
+				}
+			},
+		}.Run(t)
+	})
+	require.False(t, r.failed, r.said())
 	require.Positive(t, lost)
+	said := r.logs[len(r.logs)-1]
+	require.Contains(t, said, " windows, none failed; ")
+	require.Regexp(t, `in [0-9]+ windows a unit of first has ended as worker_lost, for the dataset has no retry policy: give it one`, said)
 }
 
 // counted keeps a map that is written to out of sight of those who would see that it is none.

@@ -3,7 +3,6 @@ package towlinetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/towline-dev/towline/sim"
@@ -14,12 +13,8 @@ import (
 type stores struct{ empty []byte }
 
 func newStores(path string) (stores, error) {
-	s, err := openStore(context.Background(), path)
-	if err != nil {
-		return stores{}, fmt.Errorf("make a store: %w", err)
-	}
-	if err := s.Close(); err != nil {
-		return stores{}, fmt.Errorf("make a store: %w", err)
+	if err := sim.MakeStore(context.Background(), path); err != nil {
+		return stores{}, err
 	}
 	data, err := os.ReadFile(path)
 	return stores{data}, err

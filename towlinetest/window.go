@@ -41,6 +41,7 @@ type window struct {
 	problems   []string
 	found      []string // the problems, without the folder of the window, and stacks
 	differs    string   // in which step a second play of it differs; empty: in none
+	lost       []string // the datasets without a retry policy that have lost a unit to the kill
 }
 
 // death is where the node died; zero: it did not.
@@ -148,7 +149,7 @@ func (p *player) drive(j *judge, w *window, world *sim.World) {
 	w.rows = map[sim.Place][]sim.Row{}
 	for _, u := range found.Units {
 		w.rows[u.Place()] = j.destination.Rows(u.Place())
-		p.unit(j, u)
+		p.unit(j, w, u)
 		if p.whole != nil && !p.m.AnyRows && u.Status == events.UnitHasSucceeded {
 			sameRows(j, u.Place(), p.whole.rows[u.Place()], w.rows[u.Place()])
 		}
@@ -156,11 +157,13 @@ func (p *player) drive(j *judge, w *window, world *sim.World) {
 }
 
 // unit: every unit has succeeded, unless a kill has taken its worker, and nothing allows it another.
-func (p *player) unit(j *judge, u sim.Unit) {
-	lost := u.Category == events.WorkerLost && !p.m.retries(u.Plan.Dataset) || u.Category == events.ReferenceFailed
+func (p *player) unit(j *judge, w *window, u sim.Unit) {
+	lost := u.Category == events.WorkerLost && !p.m.retries(u.Plan.Dataset)
 	switch {
 	case u.Status == events.UnitHasSucceeded:
 	case u.Status == events.UnitHasFailed && lost && p.whole != nil:
+		w.lost = append(w.lost, u.Plan.Dataset)
+	case u.Status == events.UnitHasFailed && u.Category == events.ReferenceFailed && p.whole != nil: // its reference unit was lost
 	default:
 		j.Errorf("unit %s, window %s, is %s: %s", u.Name, u.Plan.Window.Name(), u.Status, u.Category)
 	}
