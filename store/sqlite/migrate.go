@@ -41,7 +41,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // fillNames would change nothing.
 func tablesMade(s *session) (bool, error) {
 	defer func(ran int64) { s.ran = ran }(s.ran) // what is counted are the statements of transactions
-	ctx := context.Background() // of the writer: see session
+	ctx := context.Background()                  // of the writer: see session
 	applied := map[int64]bool{}
 	migrated := false
 	const table = `SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1`
