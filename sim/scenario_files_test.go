@@ -2,9 +2,12 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,18 +55,18 @@ func play(t *testing.T, file, template string) {
 	p.Template = template
 	defer func() { require.NoError(t, p.Close()) }()
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-		commands, err := script.ParseAll(text(d))
+		lines, err := commandsOf(d)
 		if err != nil {
-			d.Fatalf(t, "%v", err)
+			t.Fatal(err)
 		}
 		var out strings.Builder
-		for _, c := range commands {
-			_, purged := c.(script.Purge)
+		for _, line := range lines {
+			_, purged := line.Command.(script.Purge)
 			broken = broken || purged
-			said, err := p.Play(ctx, c)
+			said, err := p.Play(ctx, line)
 			out.WriteString(said)
 			if err != nil {
-				d.Fatalf(t, "%v\nit said:\n%s", err, out.String())
+				t.Fatalf("%v\nit said:\n%s", err, out.String())
 			}
 		}
 		return out.String()
@@ -79,14 +82,24 @@ func play(t *testing.T, file, template string) {
 	reachFile(t, file, log, broken)
 }
 
-// text is a directive as it stands in its file.
-func text(d *datadriven.TestData) string {
-	var line strings.Builder
-	line.WriteString(d.Cmd)
-	for _, a := range d.CmdArgs {
-		line.WriteString(" " + a.String())
+// commandsOf are those of a block, as they stand in its file: d has cut the first of them into arguments, and the others free of
+// empty lines.
+func commandsOf(d *datadriven.TestData) ([]script.Line, error) {
+	file, at, _ := strings.Cut(d.Pos, ".txt:")
+	file += ".txt"
+	first, err := strconv.Atoi(at)
+	if err != nil {
+		return nil, fmt.Errorf("a block stands at %q: %w", d.Pos, err)
 	}
-	return line.String() + "\n" + d.Input
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.SplitAfter(string(text), "\n")[first-1:]
+	if end := slices.Index(lines, "----\n"); end >= 0 {
+		lines = lines[:end]
+	}
+	return script.ParseFile(file, first, strings.Join(lines, ""))
 }
 
 // The document of the language explains every command. What it shows is printed from a file.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/towline-dev/towline"
@@ -140,32 +140,38 @@ func (c Worker) String() string       { return line(c) }
 var ops = towline.Actor{Name: "ops", Reason: "as the scenario has it"}
 
 // spec is the request of a client.
-func (c Plan) spec() (towline.RunSpec, error) {
+func (p *Player) spec(c Plan) (towline.RunSpec, error) {
 	s := towline.RunSpec{Sync: c.Sync, Mode: c.Mode, Sources: c.Sources, Datasets: c.Datasets, Key: c.Key, By: towline.Actor{Name: c.By}}
 	var err error
-	if s.Since, err = moment(c.Since); err != nil {
-		return s, err
+	if s.Since, err = p.dayOf(c.Since); err != nil {
+		return s, fmt.Errorf("since: %w", err)
 	}
-	s.Before, err = moment(c.Before)
-	return s, err
+	if s.Before, err = p.dayOf(c.Before); err != nil {
+		return s, fmt.Errorf("before: %w", err)
+	}
+	return s, nil
 }
 
-// moment is a time, a date, or so long before or behind the day on which the world begins.
-func moment(text string) (time.Time, error) {
+// dayOf is a time, a date, or so long before or behind the day on which the world begins.
+func (p *Player) dayOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	if d, err := parseDuration(text); err == nil {
-		return sim.DefaultStart.Truncate(day).Add(d), nil
+		return p.start.Truncate(day).Add(d), nil
 	}
 	if t, err := time.Parse(time.DateOnly, text); err == nil {
 		return t, nil
 	}
-	return time.Parse(time.RFC3339, text)
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fmt.Errorf("%q is no time: write days, as -3d, a date or 2026-03-02T08:00:00Z", text)
+	}
+	return t, nil
 }
 
 func (c Plan) play(ctx context.Context, p *Player) error {
-	spec, err := c.spec()
+	spec, err := p.spec(c)
 	if err != nil {
 		return err
 	}
@@ -181,8 +187,11 @@ func (p *Player) planned(got towline.Planned, err error) error {
 }
 
 func (c Request) play(ctx context.Context, p *Player) error {
-	spec, err := Plan(c).spec()
+	spec, err := p.spec(Plan(c))
 	if err != nil {
+		return err
+	}
+	if _, err := p.mustSync(c.Sync); err != nil {
 		return err
 	}
 	if err := p.begin(ctx); err != nil {
@@ -230,7 +239,22 @@ func (c Retry) play(ctx context.Context, p *Player) error {
 	return p.ask(ctx, func(e *towline.Engine) error { return p.planned(e.RetryFailed(ctx, spec)) })
 }
 
+// hasSource refuses a source that no sync has. Empty is the engine.
+func (p *Player) hasSource(name string) error {
+	var known []string
+	for _, s := range p.syncs {
+		known = append(known, s.Sources...)
+	}
+	if name == "" || slices.Contains(known, name) {
+		return nil
+	}
+	return noSuch("source", name, known)
+}
+
 func (c Pause) play(ctx context.Context, p *Player) error {
+	if err := p.hasSource(c.Source); err != nil {
+		return err
+	}
 	return p.ask(ctx, func(e *towline.Engine) error {
 		if c.Source == "" {
 			return e.PauseEngine(ctx, ops)
@@ -240,6 +264,9 @@ func (c Pause) play(ctx context.Context, p *Player) error {
 }
 
 func (c Resume) play(ctx context.Context, p *Player) error {
+	if err := p.hasSource(c.Source); err != nil {
+		return err
+	}
 	return p.ask(ctx, func(e *towline.Engine) error {
 		if c.Source == "" {
 			return e.ResumeEngine(ctx, ops)
@@ -256,6 +283,11 @@ func (p *Player) register(owner, kind string) (towline.RegisterKey, error) {
 		}
 		run, err := p.run(owner)
 		return towline.RegisterKey{Owner: run, Kind: k}, err
+	}
+	if near := nearest(kind, words(events.Kinds[:]...)); near != "" {
+		if _, err := p.run(owner); err == nil {
+			return towline.RegisterKey{}, noSuch("kind", kind, []string{near})
+		}
 	}
 	id, err := p.message(owner, kind)
 	return towline.MessageRegister(id), err
@@ -298,7 +330,7 @@ func (c Submit) play(ctx context.Context, p *Player) error {
 	}
 	s := sim.Submission{Topic: c.Topic, Key: c.Key, Payload: c.Payload}
 	if c.After != 0 {
-		s.AvailableAt = sim.DefaultStart.Add(c.After)
+		s.AvailableAt = p.start.Add(c.After)
 	}
 	p.world.Submit(s)
 	return nil
@@ -316,6 +348,18 @@ func (c Post) play(ctx context.Context, p *Player) error {
 
 // lease is what an API worker holds.
 type lease = towline.Lease
+
+var workerDoes = []string{"claims", "renews", "succeeds", "fails", "releases"}
+
+func (c Worker) check() error {
+	switch {
+	case !slices.Contains(workerDoes, c.Does):
+		return fmt.Errorf("a worker does not do %q%s", c.Does, instead(c.Does, workerDoes))
+	case (c.Does == "claims" || c.Run != "") && c.Unit == 0:
+		return errors.New("it does not say of which unit: a run and a number are missing")
+	}
+	return nil
+}
 
 func (c Worker) play(ctx context.Context, p *Player) error {
 	if c.Does == "claims" {
@@ -356,10 +400,9 @@ func (c Worker) play(ctx context.Context, p *Player) error {
 			return e.Complete(ctx, l, events.Result{})
 		case "fails":
 			return e.Fail(ctx, l, events.Network, ops.Reason)
-		case "releases":
+		default: // releases
 			return e.Release(ctx, l, ops.Reason)
 		}
-		return fmt.Errorf("a worker does not do %q, but %s", c.Does, strings.Join([]string{"claims", "renews", "succeeds", "fails", "releases"}, ", "))
 	})
 }
 

@@ -48,11 +48,24 @@ var commands = map[string]Command{
 	"show": Show{}, "check": Check{},
 }
 
-// Parse reads a line.
+// Parse reads a line. What can make no sense, whatever the world is, is refused, and the error says which word was meant, if one
+// is near.
 func Parse(text string) (Command, error) {
-	words, err := scan(text)
+	c, err := read(text)
+	if err == nil {
+		err = sense(c)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", text, err)
+	}
+	return c, nil
+}
+
+// read takes a line apart.
+func read(text string) (Command, error) {
+	words, err := scan(text)
+	if err != nil {
+		return nil, err
 	}
 	for n := min(2, len(words)); n > 0; n-- {
 		c, known := commands[strings.Join(words[:n], " ")]
@@ -61,27 +74,26 @@ func Parse(text string) (Command, error) {
 		}
 		v := reflect.New(reflect.TypeOf(c)).Elem()
 		if err := parseFields(v, words[n:]); err != nil {
-			return nil, fmt.Errorf("%q: %w", text, err)
+			return nil, err
 		}
 		return v.Interface().(Command), nil
 	}
-	return nil, fmt.Errorf("%q is no command", text)
+	if len(words) > 0 {
+		if near := nearest(words[0], Words()); near != "" {
+			return nil, fmt.Errorf("this is no command: did you mean %s?", near)
+		}
+	}
+	return nil, errors.New("this is no command")
 }
 
-// ParseAll reads lines. Empty ones, and those that begin with #, say nothing.
-func ParseAll(text string) (out []Command, err error) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		c, err := Parse(line)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
+// checked is a command that can make no sense by itself, whatever the world is.
+type checked interface{ check() error }
+
+func sense(c Command) error {
+	if c, ok := c.(checked); ok {
+		return c.check()
 	}
-	return out, nil
+	return nil
 }
 
 // scan cuts a line into words. Quotes, as in Go, keep what is between them together, and stay.
@@ -146,9 +158,16 @@ var errIncomplete = errors.New("words are missing")
 func parseFields(v reflect.Value, words []string) error {
 	s := shapeOf(v.Type())
 	args := 0
+	said := map[string]bool{}
 	for i, w := range words {
 		key, value, isKey := strings.Cut(w, "=")
 		field, known := s.keys[key]
+		if isKey && (known || s.settings >= 0) {
+			if said[key] {
+				return fmt.Errorf("%s is said twice", key)
+			}
+			said[key] = true
+		}
 		switch {
 		case s.restWord != "" && w == s.restWord:
 			v.Field(s.rest).SetString(strings.Join(words[i+1:], " "))
@@ -169,10 +188,25 @@ func parseFields(v reflect.Value, words []string) error {
 			v.Field(s.rest).SetString(strings.Join(words[i:], " "))
 			return s.complete(args)
 		default:
-			return fmt.Errorf("what is %s?", w)
+			return s.what(w, key, isKey)
 		}
 	}
 	return s.complete(args)
+}
+
+// what asks for a word that has no place in a command.
+func (s shape) what(word, key string, isKey bool) error {
+	known := slices.Clone(s.order)
+	if s.restWord != "" {
+		known = append(known, s.restWord)
+	}
+	if near := nearest(key, known); near != "" {
+		if isKey {
+			near += "="
+		}
+		return fmt.Errorf("what is %s? did you mean %s", word, near)
+	}
+	return fmt.Errorf("what is %s?", word)
 }
 
 func (s shape) complete(args int) error {
@@ -185,6 +219,9 @@ func (s shape) complete(args int) error {
 func setField(f reflect.Value, text string) error {
 	if _, ok := f.Interface().(time.Duration); ok {
 		d, err := parseDuration(text)
+		if d < 0 {
+			return fmt.Errorf("%s is less than nothing", text)
+		}
 		f.SetInt(int64(d))
 		return err
 	}
@@ -198,9 +235,12 @@ func setField(f reflect.Value, text string) error {
 			text = unquoted
 		}
 		f.SetString(text)
-		return nil
+		return inVocabulary(f.Type(), text)
 	case reflect.Int:
 		n, err := strconv.Atoi(text)
+		if n < 0 {
+			return fmt.Errorf("%d is less than nothing", n)
+		}
 		f.SetInt(int64(n))
 		return err
 	case reflect.Uint64:
@@ -215,6 +255,12 @@ func setField(f reflect.Value, text string) error {
 		list := reflect.MakeSlice(f.Type(), 0, 0) // not nil, also if it is empty: sources= selects none (P-1)
 		if text != "" {
 			for _, part := range strings.Split(text, ",") {
+				if part == "" {
+					return errors.New("a word is missing beside a comma")
+				}
+				if err := inVocabulary(f.Type().Elem(), part); err != nil {
+					return err
+				}
 				list = reflect.Append(list, reflect.ValueOf(part).Convert(f.Type().Elem()))
 			}
 		}

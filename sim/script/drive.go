@@ -136,6 +136,16 @@ func (Run) play(ctx context.Context, p *Player) error {
 	return p.invariants(ctx, true, nil)
 }
 
+func (c Advance) check() error { return some(c.For) }
+
+// some refuses a command that is to do nothing.
+func some[N int | time.Duration](n N) error {
+	if n <= 0 {
+		return errors.New("it says to do nothing: more than 0 is missing")
+	}
+	return nil
+}
+
 func (c Advance) play(ctx context.Context, p *Player) error {
 	return p.drive(ctx, c.For, func() (bool, error) { return false, nil })
 }
@@ -171,6 +181,8 @@ func (p *Player) drive(ctx context.Context, most time.Duration, done func() (boo
 	}
 	return fmt.Errorf("nothing has come of it in %d turns", maxTurns)
 }
+
+func (c Steps) check() error { return some(c.N) }
 
 func (c Steps) play(ctx context.Context, p *Player) error {
 	if err := p.begin(ctx); err != nil {
@@ -213,6 +225,11 @@ func (c Step) play(ctx context.Context, p *Player) error {
 	}
 }
 
+func (c Until) check() error {
+	_, _, err := cutPlace(c.Place)
+	return err
+}
+
 func (c Until) play(ctx context.Context, p *Player) error {
 	task, at, err := cutPlace(c.Place)
 	if err != nil {
@@ -231,44 +248,12 @@ func (c Until) play(ctx context.Context, p *Player) error {
 	return err
 }
 
-// cutPlace cuts "1/relay before publish weather" into its task and its place.
-func cutPlace(text string) (task, at string, err error) {
-	for _, side := range []string{"before ", "behind "} {
-		if strings.HasPrefix(text, side) {
-			return "", text, checkPlace(text)
-		}
-		if task, at, ok := strings.Cut(text, " "+side); ok {
-			return task, side + at, checkPlace(side + at)
-		}
+func (c Crash) check() error {
+	task, _, err := cutPlace(c.Place)
+	if err == nil && task != "" {
+		return fmt.Errorf("a node dies there, whichever task of it comes: what is %s?", task)
 	}
-	return "", "", fmt.Errorf("%q is no place: it lies before or behind the call of a port", text)
-}
-
-// checkPlace says of a place at which nobody can come by that it has no port.
-func checkPlace(place string) error {
-	ports := []string{"commit", "publish", "provider", "sink", "effect", "application"}
-	if words := strings.Fields(place); len(words) > 1 && (slices.Contains(ports, words[1]) || words[1] == "a") { // a transaction
-		return nil
-	}
-	return fmt.Errorf("%q is no place: behind its side comes a port, which is one of %s", place, strings.Join(ports, ", "))
-}
-
-// hasNode refuses the number of a node that the world does not have. One that does not live is none of them.
-func (p *Player) hasNode(number int) error {
-	if nodes := max(1, p.setup.Nodes); number < 1 || number > nodes {
-		return fmt.Errorf("there is no node %d: they are numbered from 1 to %d", number, nodes)
-	}
-	return nil
-}
-
-// isAt: the call of a place has the parts that are named, in their order.
-func isAt(place, text string) bool {
-	words := strings.SplitN(text, " ", 3)
-	if len(words) < 2 {
-		return false
-	}
-	rest, ok := strings.CutPrefix(place, words[0]+" "+words[1])
-	return ok && (len(words) < 3 || strings.Contains(rest, words[2]))
+	return err
 }
 
 func (c Crash) play(ctx context.Context, p *Player) error {
@@ -278,6 +263,11 @@ func (c Crash) play(ctx context.Context, p *Player) error {
 	}
 	if err := p.begin(ctx); err != nil {
 		return err
+	}
+	if c.Node != 0 {
+		if err := p.hasNode(c.Node); err != nil {
+			return err
+		}
 	}
 	met := false
 	p.world.Trap(func(node int, b sim.Boundary) bool {
@@ -334,11 +324,26 @@ func (c Stop) play(ctx context.Context, p *Player) error {
 	return p.drive(ctx, patience, func() (bool, error) { return len(p.world.Living()) < lives, nil })
 }
 
+func (c Hold) check() error {
+	switch {
+	case c.For <= 0:
+		return errors.New("it does not say for how long: for is missing")
+	case c.Node == 0 && c.Task == "":
+		return errors.New("it does not say what is held: a task, as 1/relay, or node is missing")
+	case c.Node != 0 && c.Task != "":
+		return fmt.Errorf("a whole node is held, or a task: what is %s?", c.Task)
+	}
+	return nil
+}
+
 func (c Hold) play(_ context.Context, p *Player) error {
 	if p.world == nil {
 		return errNoNode
 	}
 	if c.Node != 0 {
+		if err := p.hasNode(c.Node); err != nil {
+			return err
+		}
 		if !p.world.HoldNode(c.Node, c.For) {
 			return errNoNode
 		}
@@ -375,46 +380,6 @@ func (c Clock) play(ctx context.Context, p *Player) error {
 	return nil
 }
 
-// fault is one that was said.
-type fault struct {
-	of    Fault
-	skip  int
-	times times[Fault]
-	until time.Duration // 0: no time ends it
-}
-
-func (c Fault) play(ctx context.Context, p *Player) error {
-	if !slices.Contains(sim.FaultKinds(c.Port), c.How) {
-		return fmt.Errorf("a call of %s does not meet %q, but %q", c.Port, c.How, sim.FaultKinds(c.Port))
-	}
-	if err := p.begin(ctx); err != nil {
-		return err
-	}
-	f := &fault{of: c, skip: c.Skip, times: times[Fault]{left: c.Times}}
-	switch {
-	case c.For != 0:
-		f.until = p.elapsed() + c.For
-	case c.Times == 0:
-		f.times.left = 1
-	}
-	p.faults = append(p.faults, f)
-	p.configure()
-	return nil
-}
-
-// meets reports that a call goes wrong.
-func (f *fault) meets(call sim.Call, now time.Duration) bool {
-	c := f.of
-	if c.Port != call.Port || c.Node != 0 && c.Node != call.Node || !strings.Contains(call.What, c.Of) || f.until != 0 && now >= f.until {
-		return false
-	}
-	if f.skip > 0 {
-		f.skip--
-		return false
-	}
-	return f.times.take()
-}
-
 func (FaultOff) play(_ context.Context, p *Player) error {
 	p.faults = nil
 	return nil
@@ -442,6 +407,11 @@ func (Pass) play(ctx context.Context, p *Player) error {
 
 func (Rebuild) play(ctx context.Context, p *Player) error {
 	return p.ask(ctx, func(e *towline.Engine) error { return e.Rebuild(ctx) })
+}
+
+func (c Quietly) check() error {
+	_, err := Parse(c.Line)
+	return err
 }
 
 func (c Quietly) play(ctx context.Context, p *Player) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,13 +31,17 @@ type Player struct {
 	start     time.Time // of the world
 	schedules []Schedule
 	scheduled bool // schedules were spoken of
-	knobs     towline.Knobs
-	syncs     []*syncSetup
-	effects   []*times[Effect]
-	topics    []string
-	consumers []*times[Consume]
-	faults    []*fault
-	leases    map[string]lease // of API workers, by their names
+
+	wereScheduled []string // the names of those that there are, or were
+	knobs         towline.Knobs
+	syncs         []*syncSetup
+	effects       []*times[Effect]
+	topics        []string
+	consumers     []*times[Consume]
+	faults        []*fault
+	waits         []*said          // for calls that are still to come
+	at            string           // of the command that is played; empty: it stands in no file
+	leases        map[string]lease // of API workers, by their names
 
 	world     *sim.World
 	trace     *trace
@@ -54,24 +59,33 @@ func New(dir string) *Player {
 // Play plays a command, and says what has happened. An error is a command that makes no sense where it stands, or what
 // should never happen: it ends the file. A request that is refused is no error.
 func (p *Player) Play(ctx context.Context, c Command) (string, error) {
-	err := c.play(ctx, p)
+	p.at = ""
+	if l, stands := c.(Line); stands {
+		p.at = l.At
+		c = l.Command
+	}
+	err := sense(c)
+	if err == nil {
+		err = c.play(ctx, p)
+	}
 	if err == nil && p.world != nil {
 		err = errors.Join(p.world.Broken()...)
 	}
 	text := p.trace.take()
 	if err != nil {
-		return text, fmt.Errorf("%s: %w", c, err)
+		return text, fmt.Errorf("%s%s: %w", standing(p.at), c, err)
 	}
 	return text, nil
 }
 
-// Finish checks the world behind the last command, and closes it.
+// Finish checks the world behind the last command. What was said of calls that were to come, and what no call has met, is an
+// error: it was misspelled, or tests nothing.
 func (p *Player) Finish(ctx context.Context) error {
 	if p.world == nil {
 		return nil
 	}
 	_, err := p.Play(ctx, Check{Expects: p.checked})
-	return err
+	return errors.Join(p.unmet(), err)
 }
 
 // Close closes the store.
@@ -94,6 +108,18 @@ func (p *Player) sync(name string) *syncSetup {
 	return nil
 }
 
+// mustSync is the sync of a name, or the error that there is none.
+func (p *Player) mustSync(name string) (*syncSetup, error) {
+	if s := p.sync(name); s != nil {
+		return s, nil
+	}
+	var known []string
+	for _, s := range p.syncs {
+		known = append(known, s.Name)
+	}
+	return nil, noSuch("sync", name, known)
+}
+
 func (p *Player) simSyncs() (out []sim.Sync) {
 	for _, s := range p.syncs {
 		out = append(out, sim.Sync{
@@ -114,7 +140,7 @@ func (p *Player) configure() {
 		p.world.Schedule(p.scheduledAs())
 	}
 	hangs := slices.ContainsFunc(p.syncs, func(s *syncSetup) bool {
-		return slices.ContainsFunc(s.provider, func(c Provider) bool { return c.Does == "hangs" || c.Does == "deaf" })
+		return slices.ContainsFunc(s.provider, func(c *behaviour) bool { return c.Does == "hangs" || c.Does == "deaf" })
 	})
 	if hangs || len(p.faults) > 0 {
 		p.world.Faults(p.fault)
@@ -243,7 +269,7 @@ func (p *Player) run(name string) (events.RunID, error) {
 			return id, nil
 		}
 	}
-	return events.RunID{}, fmt.Errorf("there is no run %s", name)
+	return events.RunID{}, noSuch("run", name, slices.Collect(maps.Values(p.trace.runs)))
 }
 
 // unit is that of a run with a number.
@@ -253,6 +279,9 @@ func (p *Player) unit(run string, number int) (events.UnitID, error) {
 			return id, nil
 		}
 	}
+	if _, err := p.run(run); err != nil {
+		return events.UnitID{}, err
+	}
 	return events.UnitID{}, fmt.Errorf("there is no unit %s %d", run, number)
 }
 
@@ -260,7 +289,7 @@ func (p *Player) unit(run string, number int) (events.UnitID, error) {
 func (p *Player) message(topic, key string) (events.MessageID, error) {
 	id, err := p.run(strings.TrimSpace(topic + " " + key))
 	if err != nil {
-		return events.MessageID{}, fmt.Errorf("there is no message %s %s", topic, key)
+		return events.MessageID{}, noSuch("message", topic+" "+key, slices.Collect(maps.Values(p.trace.runs)))
 	}
 	return events.MessageID(id), nil
 }

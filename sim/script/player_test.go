@@ -63,7 +63,7 @@ func TestACommandThatMakesNoSenseEndsAFile(t *testing.T) {
 		"step 1/dance":                         "it cannot happen now, but these can: 1/relay",
 		"until before lunch":                   "is no place",
 		"until before publish tides":           "no task comes there",
-		"crash behind comit UnitClaimed":       "one of commit, publish",
+		"crash behind comit UnitClaimed":       "one of publish, commit",
 		"kill 2":                               "there is no node 2",
 		"stop 0":                               "there is no node 0",
 		"crash behind commit UnitFailed":       "no node comes there",

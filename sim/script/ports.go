@@ -19,23 +19,39 @@ import (
 )
 
 func (c Provider) check() error {
+	takesWord, takesText := false, false
 	switch c.Does {
 	case "fails":
+		takesWord, takesText = true, true
 		if !slices.Contains(events.Reported, events.Category(c.What)) {
-			return fmt.Errorf("%q is no category that a provider reports", c.What)
+			return fmt.Errorf("%q is no category that a provider reports%s", c.What, instead(c.What, words(events.Reported...)))
 		}
 	case "rate_limited", "takes":
+		takesWord, takesText = true, c.Does == "rate_limited"
 		if c.What == "" && c.Does == "rate_limited" {
-			return nil
+			break
 		}
-		_, err := parseDuration(c.What)
-		return err
-	case "hangs", "deaf", "panics", "stops", "strays", "works":
+		if d, err := parseDuration(c.What); err != nil || d <= 0 {
+			return fmt.Errorf("%q is no time, as 30s is", c.What)
+		}
+	case "panics":
+		takesText = true
+	case "hangs", "deaf", "stops", "strays", "works":
 	default:
-		return fmt.Errorf("a provider does not do %q", c.Does)
+		return fmt.Errorf("a provider does not do %q%s", c.Does, instead(c.Does, providerDoes))
+	}
+	switch {
+	case c.What != "" && !takesWord:
+		return fmt.Errorf("a provider that %s takes no %q: did you mean of %s?", c.Does, c.What, c.What)
+	case c.Text != "" && !takesText:
+		return fmt.Errorf("a provider that %s has no text", c.Does)
+	case c.Account != "" && c.Does != "rate_limited":
+		return fmt.Errorf("only a rate limit has an account, and not a provider that %s", c.Does)
 	}
 	return nil
 }
+
+var providerDoes = []string{"fails", "rate_limited", "takes", "hangs", "deaf", "panics", "stops", "strays", "works"}
 
 // names of a unit reports that the words are among its name. Its source and its dataset are words, too.
 func names(name, words string) bool {
@@ -47,7 +63,9 @@ func names(name, words string) bool {
 func (p *Player) behaves(s *syncSetup, unit string, attempt int) (takes time.Duration, does Provider) {
 	const usual = time.Second
 	for _, c := range slices.Backward(s.provider) {
-		if c.Attempt != 0 && c.Attempt != attempt || !names(unit, c.Of) {
+		meets := (c.Attempt == 0 || c.Attempt == attempt) && names(unit, c.Of)
+		c.said.sees(unit, meets)
+		if !meets {
 			continue
 		}
 		switch {
@@ -56,7 +74,7 @@ func (p *Player) behaves(s *syncSetup, unit string, attempt int) (takes time.Dur
 				takes, _ = parseDuration(c.What)
 			}
 		case does.Does == "":
-			does = c
+			does = c.Provider
 		}
 	}
 	if takes == 0 {
@@ -100,7 +118,11 @@ func (p *Player) provide(s *syncSetup) provider.Func {
 // fault is what goes wrong with a call: what a fault command says, or a provider that does not return.
 func (p *Player) fault(call sim.Call) sim.Fault {
 	for _, f := range p.faults {
-		if f.meets(call, p.elapsed()) {
+		meets := f.meets(call, p.elapsed())
+		if call.Port == f.of.Port {
+			f.times.said.sees(call.What, meets)
+		}
+		if meets {
 			return sim.Fault{How: f.of.How, For: f.of.By}
 		}
 	}
@@ -153,6 +175,7 @@ func (d destination) ScriptOnce(ctx context.Context, key, script string, args ..
 func (d destination) fails(target string) bool {
 	for _, e := range slices.Backward(d.p.effects) {
 		if e.of.Sync == d.s.Name && e.of.Target == target && e.take() {
+			e.said.sees(target, true)
 			return e.of.Does == "fails"
 		}
 	}
@@ -163,9 +186,13 @@ func (d destination) fails(target string) bool {
 func (p *Player) consume(topic string) sim.Handler {
 	return func(_ context.Context, m *message.Message) error {
 		for _, c := range slices.Backward(p.consumers) {
+			if c.of.Topic == topic && c.of.Does != "" {
+				c.said.sees(m.Metadata.Get(events.MetadataKey), false)
+			}
 			if c.of.Topic != topic || c.of.Key != "" && c.of.Key != m.Metadata.Get(events.MetadataKey) || c.of.Does == "" || !c.take() {
 				continue
 			}
+			c.said.met = true
 			if c.of.Does == "rejects" {
 				return handlers.Invalid(errors.New("no such order"))
 			}

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -53,7 +54,16 @@ func (c ResumeSchedule) String() string { return line(c) }
 func (c RunSchedule) String() string    { return line(c) }
 
 func (c Schedule) play(_ context.Context, p *Player) error {
+	if _, err := p.mustSync(cmp.Or(c.Sync, c.Name)); err != nil {
+		return err
+	}
+	for _, source := range c.Sources {
+		if err := p.hasSource(source); err != nil {
+			return err
+		}
+	}
 	p.scheduled = true
+	p.wereScheduled = append(p.wereScheduled, c.Name)
 	if i := p.scheduleAt(c.Name); i >= 0 {
 		p.schedules[i] = c
 	} else {
@@ -66,7 +76,7 @@ func (c Schedule) play(_ context.Context, p *Player) error {
 func (c Unschedule) play(_ context.Context, p *Player) error {
 	i := p.scheduleAt(c.Name)
 	if i < 0 {
-		return fmt.Errorf("there is no schedule %s", c.Name)
+		return noSuch("schedule", c.Name, p.wereScheduled)
 	}
 	p.schedules = slices.Delete(p.schedules, i, i+1)
 	p.configure()
@@ -81,12 +91,8 @@ func (p *Player) scheduleAt(name string) int {
 func (p *Player) scheduledAs() []towline.Schedule {
 	out := []towline.Schedule{} // not nil: one that is gone is removed
 	for _, s := range p.schedules {
-		sync := s.Sync
-		if sync == "" {
-			sync = s.Name
-		}
 		out = append(out, towline.Schedule{
-			Name: s.Name, Sync: sync, Sources: s.Sources, Cron: s.Cron, TimeZone: s.Zone, CatchUp: s.CatchUp, Max: s.Max,
+			Name: s.Name, Sync: cmp.Or(s.Sync, s.Name), Sources: s.Sources, Cron: s.Cron, TimeZone: s.Zone, CatchUp: s.CatchUp, Max: s.Max,
 			Overlap: s.Overlap, AutoPause: s.AutoPause,
 		})
 	}
@@ -144,6 +150,9 @@ func (p *Player) showNext(ctx context.Context, name string) error {
 // showOccurrences is the ledger of a schedule.
 func (p *Player) showOccurrences(ctx context.Context, name string) error {
 	const many = 1000
+	if !slices.Contains(p.wereScheduled, name) {
+		return noSuch("schedule", name, p.wereScheduled)
+	}
 	return p.view(ctx, func(v projections.View) error {
 		rows, err := v.Occurrences(name, projections.OccurrenceCursor{}, many)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,6 +108,13 @@ func (c Provider) String() string  { return line(c) }
 func (c Effect) String() string    { return line(c) }
 func (c Consume) String() string   { return line(c) }
 
+func (c World) check() error {
+	if c.Order != "" && c.Order != "first" && c.Order != "seed" {
+		return fmt.Errorf("who moves next is chosen by order=first or order=seed, and not by %q", c.Order)
+	}
+	return nil
+}
+
 func (c World) play(ctx context.Context, p *Player) error {
 	if p.world != nil {
 		return fmt.Errorf("the world is there: change it with configure")
@@ -144,9 +153,9 @@ func (c Sync) play(_ context.Context, p *Player) error {
 }
 
 func (c Dataset) play(_ context.Context, p *Player) error {
-	s := p.sync(c.Sync)
-	if s == nil {
-		return fmt.Errorf("there is no sync %s", c.Sync)
+	s, err := p.mustSync(c.Sync)
+	if err != nil {
+		return err
 	}
 	if c.Retries == 0 && (c.Backoff != 0 || len(c.RetryOn) > 0 || len(c.Modes) > 0) {
 		return errors.New("it says how to try again, and not how often: retries is missing")
@@ -161,37 +170,54 @@ func (c Dataset) play(_ context.Context, p *Player) error {
 }
 
 func (c Provider) play(_ context.Context, p *Player) error {
-	s := p.sync(c.Sync)
-	if s == nil {
-		return fmt.Errorf("there is no sync %s", c.Sync)
-	}
-	if err := c.check(); err != nil {
+	s, err := p.mustSync(c.Sync)
+	if err != nil {
 		return err
 	}
-	s.provider = append(s.provider, c)
+	s.provider = append(s.provider, &behaviour{c, p.says(c)})
 	p.configure()
 	return nil
 }
 
-func (c Effect) play(_ context.Context, p *Player) error {
+func (c Effect) check() error {
 	if c.Does != "fails" && c.Does != "works" {
 		return fmt.Errorf("an effect fails or works, and does not do %q", c.Does)
 	}
-	p.effects = append(p.effects, &times[Effect]{of: c, left: c.Times})
+	return nil
+}
+
+func (c Effect) play(_ context.Context, p *Player) error {
+	s, err := p.mustSync(c.Sync)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(s.PostSync, c.Target) {
+		return noSuch("target", c.Target, s.PostSync)
+	}
+	p.effects = append(p.effects, &times[Effect]{of: c, left: c.Times, said: p.says(c)})
+	return nil
+}
+
+func (c Consume) check() error {
+	switch {
+	case c.Does == "" && (c.Key != "" || c.Times != 0):
+		return errors.New("it says of what, or how often, and not what the consumer does: fails or rejects is missing")
+	case c.Does != "" && c.Does != "fails" && c.Does != "rejects":
+		return fmt.Errorf("a consumer fails or rejects, and does not do %q", c.Does)
+	}
 	return nil
 }
 
 func (c Consume) play(_ context.Context, p *Player) error {
-	switch c.Does {
-	case "", "fails", "rejects":
-	default:
-		return fmt.Errorf("a consumer fails or rejects, and does not do %q", c.Does)
-	}
 	if p.world != nil && !slices.Contains(p.topics, c.Topic) {
 		return fmt.Errorf("the world is there: topic %s comes too late", c.Topic)
 	}
 	p.topics = append(p.topics, c.Topic)
-	p.consumers = append(p.consumers, &times[Consume]{of: c, left: c.Times})
+	said := &said{of: c} // one of whom nothing else is said waits for nothing
+	if c.Does != "" {
+		said = p.says(c)
+	}
+	p.consumers = append(p.consumers, &times[Consume]{of: c, left: c.Times, said: said})
 	return nil
 }
 
@@ -200,6 +226,7 @@ type times[T any] struct {
 	of   T
 	left int
 	over bool
+	said *said
 }
 
 // take reports that it happens once more.
@@ -218,7 +245,13 @@ func (t *times[T]) take() bool {
 type syncSetup struct {
 	Sync
 	datasets []Dataset
-	provider []Provider
+	provider []*behaviour
+}
+
+// behaviour is what was said of a provider.
+type behaviour struct {
+	Provider
+	said *said
 }
 
 func (s *syncSetup) config() towline.Sync {
@@ -249,6 +282,10 @@ func (s *syncSetup) Provider() string {
 // set changes a knob. What a file calls 0 a Knobs calls negative, where it does not mean the default.
 func set(k *towline.Knobs, s Setting) error {
 	if bucket, ok := strings.CutPrefix(s.Key, "cap.bucket."); ok {
+		_, cost, _ := strings.Cut(bucket, "/")
+		if cost == "" || inVocabulary(reflect.TypeFor[events.Cost](), cost) != nil {
+			return fmt.Errorf("a bucket is a provider and a cost, as stations/light, and %s is none", bucket)
+		}
 		n, err := strconv.Atoi(s.Value)
 		caps := map[events.Bucket]int{events.Bucket(bucket): n}
 		for b, n := range k.CapBuckets {
@@ -275,7 +312,7 @@ func set(k *towline.Knobs, s Setting) error {
 		*at = n
 		return err
 	}
-	return fmt.Errorf("there is no such setting")
+	return fmt.Errorf("there is no such setting%s", instead(s.Key, slices.Concat(slices.Collect(maps.Keys(spans(k))), slices.Collect(maps.Keys(numbers(k))))))
 }
 
 func spans(k *towline.Knobs) map[string]*time.Duration {

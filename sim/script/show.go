@@ -37,6 +37,34 @@ type (
 func (c Show) String() string  { return line(c) }
 func (c Check) String() string { return line(c) }
 
+// What can be shown as a whole, and what of something; the log is both.
+var (
+	showsAll = []string{
+		"runs", "units", "jobs", "outbox", "watermarks", "messages", "schedules", "broker", "sink", "effects", "counts", "tasks", "moves",
+	}
+	showsOf = []string{"occurrences", "next", "why", "log"}
+)
+
+func (c Show) check() error {
+	types := typeNames(events.Types())
+	switch {
+	case slices.Contains(showsAll, c.What) && c.Of != "":
+		return fmt.Errorf("%s are shown as a whole: what is %s?", c.What, c.Of)
+	case slices.Contains(showsOf, c.What) && c.What != "log" && c.Of == "":
+		return fmt.Errorf("it does not say of what %s is to be shown", c.What)
+	case c.What == "log" && c.Of != "" && !slices.Contains(types, c.Of):
+		return noSuch("event", c.Of, types)
+	}
+	return nil
+}
+
+func typeNames(types []events.Type) (out []string) {
+	for _, t := range types {
+		out = append(out, t.String())
+	}
+	return out
+}
+
 func (c Show) play(ctx context.Context, p *Player) error {
 	if err := p.begin(ctx); err != nil {
 		return err
@@ -57,7 +85,7 @@ func (c Show) play(ctx context.Context, p *Player) error {
 		"why":         func(ctx context.Context) error { return p.showWhy(ctx, c.Of) },
 	}[c.What]
 	if !known {
-		return fmt.Errorf("what is %q?", c.What)
+		return fmt.Errorf("what is %q?%s", c.What, instead(c.What, slices.Concat(showsAll, showsOf)))
 	}
 	before := len(p.trace.lines)
 	if err := show(ctx); err != nil {
