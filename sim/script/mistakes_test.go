@@ -37,7 +37,7 @@ quietly plan weather mode=backfill since=-2d before=0d
 
 		// vocabularies
 		"sync tides sources=pier mode=exactly_one":                "did you mean exactly_once?",
-		"dataset weather counts tier=referense":                   "did you mean reference?",
+		"dataset weather counts tier=referenc":                    "did you mean reference?",
 		"dataset weather counts cost=hevy":                        "did you mean heavy?",
 		"dataset weather counts window=days":                      "did you mean day?",
 		"dataset weather counts retries=1 retry_on=netwrk":        "did you mean network?",
