@@ -209,6 +209,10 @@ var layers = map[string]layer{
 		why:  "the API from outside: it knows its forms, and nothing of who serves it",
 		uses: []string{"events", "wire"},
 	},
+	"metrics": {
+		why:  "a reader of one node for Prometheus: it follows the log and reads views, and nothing of the engine knows of it",
+		uses: []string{"events", "node", "projections"}, third: []string{"github.com/VictoriaMetrics/metrics"},
+	},
 	"replay": {
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",
 		uses: []string{".", "events", "decider", "projections"}, third: []string{ulidModule},

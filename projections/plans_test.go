@@ -107,6 +107,7 @@ var hot = []struct {
 		return second(projections.NewView(r).DueOf(repeatable, now, projections.DueCursor{}, 50))
 	}},
 	{"next_due_of", func(r *recorder) error { return second(projections.NewView(r).NextDueOf(repeatable)) }},
+	{"count_units", func(r *recorder) error { return second(projections.NewView(r).CountUnits(now)) }},
 	{"count_due", func(r *recorder) error { return second(projections.NewView(r).CountDue(repeatable, now)) }},
 	{"open_breakers", func(r *recorder) error { return second(projections.NewView(r).OpenBreakers()) }},
 	{"checkpoint", func(r *recorder) error { return second(projections.Position(r)) }},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/httpapi"
+	"github.com/towline-dev/towline/metrics"
 	"github.com/towline-dev/towline/node"
 )
 
@@ -29,10 +30,14 @@ func (overHTTP) Open(ctx context.Context, n *node.Node, c *config.Config, o serv
 	if err != nil {
 		return nil, err
 	}
+	counted, err := metrics.New(ctx, metrics.Config{Node: n, Store: c.Store.Path, Version: o.Version, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
 	h := &httpServed{}
 	h.server, err = httpapi.New(httpapi.Config{
 		Node: n, Tokens: tokens, Version: o.Version, Logger: o.Logger,
-		MaxBody: int64(c.API.MaxBody), StallAfter: c.StallAfter, NoPages: !c.Console,
+		MaxBody: int64(c.API.MaxBody), StallAfter: c.StallAfter, NoPages: !c.Console, Metrics: counted,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,74 @@
+package metrics_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// owedAlerts are those of the surfaces whose metric is owed. One that is in the file must not stand here.
+var owedAlerts = map[string]string{
+	"TowlineWindowGaps":   "towline_window_gaps",
+	"TowlineBudget":       "towline_store_budget_ratio",
+	"TowlineVerifyFailed": "towline_verify_last_ok_timestamp",
+	"TowlineBackupOld":    "towline_backup_age_seconds",
+}
+
+// ruleFile is the form in which Prometheus reads rules.
+type ruleFile struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert, Expr, For    string
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+// Surfaces 8: every alert goes by metrics that there are, says what it means, and leads to the part of the handbook that says what
+// to do.
+func TestAlerts(t *testing.T) {
+	docs := filepath.Join("..", "docs")
+	text, err := os.ReadFile(filepath.Join(docs, "alerts.yml"))
+	require.NoError(t, err)
+	var file ruleFile
+	dec := yaml.NewDecoder(strings.NewReader(string(text)))
+	dec.KnownFields(true)
+	require.NoError(t, dec.Decode(&file))
+	list, err := os.ReadFile(filepath.Join(docs, "METRICS.md"))
+	require.NoError(t, err)
+	handbook, err := os.ReadFile(filepath.Join(docs, "OPERATING.md"))
+	require.NoError(t, err)
+	anchors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(handbook), -1) {
+		anchors[strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	metric := regexp.MustCompile(`towline_[a-z_]+`)
+	seen := map[string]bool{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			require.False(t, seen[r.Alert], "%s stands twice", r.Alert)
+			seen[r.Alert] = true
+			names := metric.FindAllString(r.Expr, -1)
+			require.NotEmpty(t, names, r.Alert)
+			for _, name := range names {
+				require.Contains(t, string(list), "| `"+name+"` |", r.Alert)
+			}
+			require.Contains(t, []string{"page", "ticket"}, r.Labels["severity"], r.Alert)
+			require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+			page, anchor, _ := strings.Cut(r.Annotations["handbook"], "#")
+			require.Equal(t, "OPERATING.md", page, r.Alert)
+			require.True(t, anchors[anchor], "%s: the handbook has no #%s", r.Alert, anchor)
+		}
+	}
+	for alert, name := range owedAlerts {
+		require.NotContains(t, seen, alert, "it is there now: take it off the list")
+		require.Contains(t, owed, name, "%s has its metric now: write it", alert)
+	}
+	require.Greater(t, len(seen), 8)
+}
