@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/towline-dev/towline/events"
 )
@@ -23,6 +25,7 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.written = true
+	a.wait()
 	h := a.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -48,6 +51,16 @@ func (a *answer) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return a.ResponseWriter.Write(b)
+}
+
+// answerPatience is how many times the patience of a stream an answer has, from its first byte to its last.
+const answerPatience = 6
+
+// wait gives a reader its time: one that does not read would hold the connection, and at a stop the whole grace. A stream sets
+// its own behind it. A server of one's own may have no deadlines.
+func (a *answer) wait() {
+	patience := answerPatience * cmp.Or(a.s.c.Patience, defaultPatience)
+	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(patience))
 }
 
 // Unwrap is for http.ResponseController.

@@ -109,6 +109,27 @@ func TestWhoMayDoWhat(t *testing.T) {
 	require.ErrorContains(t, err, "holds no token: delete it")
 }
 
+// Of two that start at once one makes the tokens, and the other reads them; nothing else is left beside the store.
+func TestTokensAreMadeOnce(t *testing.T) {
+	dir := t.TempDir()
+	made := make(chan httpapi.Tokens, 8)
+	for range cap(made) {
+		go func() {
+			tokens, _ := httpapi.OpenTokens(filepath.Join(dir, "towline.db")) // none of it is the answer to an error
+			made <- tokens
+		}()
+	}
+	first := <-made
+	require.NotEmpty(t, first.Full)
+	require.NotEmpty(t, first.Worker)
+	for range cap(made) - 1 {
+		require.Equal(t, first, <-made)
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+}
+
 // Anything but the socket and loopback needs a token before it listens, and with each request.
 func TestStrangersNeedAToken(t *testing.T) {
 	w := start(t, func(c *setup) { c.idle = true })

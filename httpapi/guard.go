@@ -34,6 +34,7 @@ func callerOf(ctx context.Context) caller {
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &answer{ResponseWriter: w, s: s, r: r}
+		answer.wait() // else that of the request before would hold for what is said before the answer
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler { //nolint:errorlint // it is thrown as it is

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/store"
 )
 
 // The worker protocol (surfaces 5.4): claim, renew, and one of complete, fail and release. A lease is known by its token
@@ -107,6 +109,9 @@ func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput
 	for {
 		heard := s.c.Node.Committed() // before the look, so that nothing falls between
 		leases, err := s.claimSome(ctx, b, known)
+		if err != nil && s.stopsWith(ctx, err) {
+			return &leasesOutput{Status: http.StatusNoContent}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +132,16 @@ func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput
 			return &leasesOutput{Status: http.StatusNoContent}, nil
 		}
 	}
+}
+
+// stopsWith reports that a node has ended because all of the process stops, of which the node may have heard first. Then there is
+// nothing to claim, and nothing is wrong.
+func (s *Server) stopsWith(waiting context.Context, err error) bool {
+	if !errors.Is(err, towline.ErrStopped) && !errors.Is(err, store.ErrClosed) {
+		return false
+	}
+	<-waiting.Done()
+	return s.stopping.Err() != nil
 }
 
 func has(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }

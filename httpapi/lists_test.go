@@ -83,6 +83,8 @@ func TestAListIsChosenByAQuery(t *testing.T) {
 		"/v1/units?where=" + url.QueryEscape("window:2026-02"):                              5,
 		"/v1/outbox?where=" + url.QueryEscape("kind:dispatch_sync_run state:pending"):       2,
 		"/v1/outbox?where=" + url.QueryEscape("outcome:unknown"):                            0,
+		"/v1/units?where=" + url.QueryEscape(`worker:""`):                                   5,
+		"/v1/units?where=" + url.QueryEscape(`-worker:""`):                                  0,
 		"/v1/jobs?where=" + url.QueryEscape("trigger:backfill age<1h"):                      2,
 		"/v1/runs/" + run.ID.String() + "/units?where=" + url.QueryEscape("-state:planned"): 0,
 	} {

@@ -15,22 +15,31 @@ import (
 	"github.com/towline-dev/towline/projections"
 )
 
-// accepted shows a run that was just planned. If it cannot be read, the answer must not say that nothing was accepted: who
-// believed it would start the run a second time.
-func (s *Server) accepted(ctx context.Context, planned towline.Planned) (*Accepted, error) {
+// accepted shows a run that was just planned. If it cannot be read, the answer is what is known of it, and no fault: who was told
+// that nothing was accepted would start the run a second time. known is what the request says.
+func (s *Server) accepted(ctx context.Context, planned towline.Planned, known Run) *Accepted {
 	out := &Accepted{Status: http.StatusAccepted, Location: runPath(planned.Run)}
 	if planned.Replayed {
 		out.Replayed = "true"
 	}
 	shown, err := s.showRun(context.WithoutCancel(ctx), planned.Run, AtSeq{})
 	if err != nil {
-		p := s.fault(ctx, err)
-		p.RetryAfterMS = 0 // the same request would be a second run
-		p.Detail = fmt.Sprintf("run %s is accepted and committed, and cannot be read now", planned.Run)
-		return nil, p.withFix("do not ask for it again: read " + out.Location + " when the store is back")
+		s.logger.Warn("a run was accepted and cannot be read; it is answered as it was planned", "run", planned.Run, "error", err)
+		out.Body = asPlanned(planned, known)
+		return out
 	}
 	out.Seq, out.Body = shown.Seq, shown.Body
-	return out, nil
+	return out
+}
+
+// asPlanned is a run of which nothing can be read: what its request has said, and what was planned.
+func asPlanned(planned towline.Planned, known Run) Run {
+	known.ID, known.Alias, known.Job, known.State, known.Units = planned.Run, planned.Run.Short(), planned.Job, events.RunIsPlanned, planned.Units
+	for _, l := range planned.LeftOut {
+		known.LeftOut = append(known.LeftOut, LeftOut{l.Source, l.Reason})
+	}
+	known.Links = linksOf(planned.Run)
+	return known
 }
 
 func (s *Server) findRun(ctx context.Context, name string) (id events.RunID, err error) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -93,14 +94,21 @@ func (s *Server) startRun(ctx context.Context, in *startRunInput) (*Accepted, er
 	if wait > 0 {
 		s.waitForEnd(ctx, planned.Run, wait)
 	}
-	out, err := s.accepted(ctx, planned)
-	if err == nil && wait > 0 {
+	known := Run{
+		Sync: b.Sync, Mode: cmp.Or(b.Mode, events.Incremental), Trigger: events.TriggerManual, PlannedAt: s.engine().Now().Time(),
+		Selection: Selection{Sources: spec.Sources, Datasets: spec.Datasets, Since: b.Since, Before: b.Before},
+	}
+	if known.Mode == events.Backfill {
+		known.Trigger = events.TriggerBackfill
+	}
+	out := s.accepted(ctx, planned, known)
+	if wait > 0 {
 		out.Applied = applied
 		if out.Body.State.Terminal() {
 			out.Status = http.StatusOK
 		}
 	}
-	return out, err
+	return out, nil
 }
 
 func (s *Server) getRun(ctx context.Context, in *runInput) (*Answer[Run], error) {
@@ -207,6 +215,10 @@ func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*Accepted, er
 	if err != nil {
 		return nil, err
 	}
+	known, err := s.retried(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	planned, err := s.engine().RetryFailed(writing, towline.RetrySpec{
@@ -215,5 +227,15 @@ func (s *Server) retryRun(ctx context.Context, in *retryRunInput) (*Accepted, er
 	if err != nil {
 		return nil, err
 	}
-	return s.accepted(ctx, planned)
+	return s.accepted(ctx, planned, known), nil
+}
+
+// retried is what is known of the run that will retry another, before it is planned.
+func (s *Server) retried(ctx context.Context, of events.RunID) (Run, error) {
+	was, err := s.showRun(ctx, of, AtSeq{})
+	if err != nil {
+		return Run{}, err
+	}
+	b := was.Body
+	return Run{Sync: b.Sync, Mode: b.Mode, Trigger: events.TriggerRetry, RetryOf: of, PlannedAt: s.engine().Now().Time()}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,8 +114,9 @@ func TestABodyCostsNoMoreThanItsLength(t *testing.T) {
 func TestAnAcceptedRunIsNeverSaidToBeRefused(t *testing.T) {
 	w := start(t, oneDay, func(c *setup) { c.idle = true })
 	type answered struct {
-		problem httpapi.Problem
-		err     error
+		status int
+		run    httpapi.Run
+		err    error
 	}
 	waits := make(chan answered, 1)
 	go func() {
@@ -125,7 +127,7 @@ func TestAnAcceptedRunIsNeverSaidToBeRefused(t *testing.T) {
 			r.Header.Set("Prefer", "wait=60")
 			var answer *http.Response
 			if answer, got.err = w.client.Do(r); got.err == nil {
-				got.err = json.NewDecoder(answer.Body).Decode(&got.problem)
+				got.status, got.err = answer.StatusCode, json.NewDecoder(answer.Body).Decode(&got.run)
 				_ = answer.Body.Close()
 			}
 		}
@@ -139,10 +141,11 @@ func TestAnAcceptedRunIsNeverSaidToBeRefused(t *testing.T) {
 	require.NoError(t, w.node.Close())
 	got := <-waits
 	require.NoError(t, got.err)
-	require.Equal(t, "store_unavailable", got.problem.Code)
-	require.Equal(t, "run "+runs.Items[0].ID.String()+" is accepted and committed, and cannot be read now", got.problem.Detail)
-	require.Zero(t, got.problem.RetryAfterMS)
-	require.Contains(t, got.problem.Fix, runs.Items[0].Links.Self)
+	require.Equal(t, http.StatusAccepted, got.status)
+	want := runs.Items[0]
+	want.PlannedAt, got.run.PlannedAt = time.Time{}, time.Time{}
+	want.Selection = httpapi.Selection{Datasets: []string{"a"}}
+	require.Equal(t, want, got.run, "what was planned")
 }
 
 // HC-22, P-5: a run that selects nothing is accepted and over, and says why; 0 of 0 is no division.

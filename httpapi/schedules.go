@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -164,9 +165,15 @@ func (s *Server) resumeSchedule(ctx context.Context, in *scheduleActionInput) (*
 func (s *Server) runScheduleNow(ctx context.Context, in *runNowInput) (*Accepted, error) {
 	writing, done := detached(ctx, planTime)
 	defer done()
+	asked, err := s.getSchedule(ctx, &scheduleInput{ID: in.ID})
+	if err != nil {
+		return nil, err
+	}
 	planned, err := s.engine().RunSchedule(writing, in.ID, in.Key, s.by(ctx, in.Body.Reason))
 	if err != nil {
 		return nil, err
 	}
-	return s.accepted(ctx, planned)
+	of := asked.Body
+	known := Run{Sync: of.Sync, Mode: of.Mode, Selection: of.Selection, Trigger: events.TriggerManual, PlannedAt: s.engine().Now().Time()}
+	return s.accepted(ctx, planned, known), nil
 }

@@ -40,9 +40,9 @@ type Config struct {
 
 	// KeepAlive is between two comments of a quiet stream; zero: 15 s.
 	KeepAlive time.Duration
-	// Patience is how long a stream waits for its reader; zero: 10 s.
+	// Patience is how long a stream waits for its reader, and a sixth of how long any other answer does; zero: 10 s.
 	Patience time.Duration
-	// MaxLag is how many events a stream that was up to date may fall behind; zero: 10,000.
+	// MaxLag is how many events may come while a stream that was up to date sends those that it has found; zero: 10,000.
 	MaxLag int
 }
 

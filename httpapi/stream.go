@@ -80,6 +80,7 @@ type tail struct {
 	filter query.Filter
 	place  events.Position // all up to it was sent, or is not chosen
 	live   bool            // it has been at the end of the log
+	goal   events.Position // the end of the log when it last came to the end of what it had found
 }
 
 // begin finds out from where to where.
@@ -171,7 +172,10 @@ func (t *tail) page(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.live && int(head-t.place) > cmp.Or(t.s.c.MaxLag, defaultMaxLag) {
+	if t.place >= t.goal {
+		t.goal = head // what came in one commit, however large, is no fault of its reader
+	}
+	if t.live && int(head-t.goal) > cmp.Or(t.s.c.MaxLag, defaultMaxLag) {
 		_ = t.send(fmt.Appendf(nil, "id: %d\nevent: lagging\ndata: {\"seq\":%d,\"head\":%d}\n\n", t.place, t.place, head))
 		return false, fmt.Errorf("the reader is %d events behind", head-t.place)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -272,6 +274,40 @@ func TestStreamsDoNotHoldUpAStop(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, <-polled)
 	}
 	require.NotEmpty(t, last)
+}
+
+// A commit that is larger than the lag which a reader may have cuts nobody off: it came at once, and its reader reads.
+func TestALargeCommitCutsNobodyOff(t *testing.T) {
+	w := start(t, oneDay, func(c *setup) {
+		c.idle = true
+		c.api.MaxLag = 100
+	})
+	l := w.listen("")
+	want := enginetest.Head(t, w.node.Engine()) + 1
+	w.plan(400)
+	w.plan(1)
+	for last := enginetest.Head(t, w.node.Engine()); want <= last; want++ {
+		i, ok := l.next()
+		require.True(t, ok)
+		require.Equal(t, want.String(), i.id, i.event)
+	}
+}
+
+// A reader that does not read its answers is given up, so that it holds neither memory nor a stop.
+func TestADeafReaderIsGivenUp(t *testing.T) {
+	w := start(t, func(c *setup) {
+		c.idle = true
+		c.api.Patience = 20 * time.Millisecond
+	})
+	deaf, err := net.Dial("unix", w.socket)
+	require.NoError(t, err)
+	defer deaf.Close()
+	w.eventually(func() bool { // until the buffers are full, the server waits, and hangs up
+		require.NoError(t, deaf.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err := fmt.Fprint(deaf, "GET /openapi.json HTTP/1.1\r\nHost: towline\r\n\r\n")
+		return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+	})
+	w.send("GET", "/healthz", nil).is(http.StatusOK, nil)
 }
 
 // Surfaces 5.5, HC-24: a reader that is too slow is cut off with a word, and goes on where it was.

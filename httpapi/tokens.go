@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -58,8 +59,8 @@ func OpenTokens(store string) (t Tokens, err error) {
 
 const (
 	tokenBytes   = 32
-	tokenMode    = 0o600
-	minTokenText = 16 // of one that a person has written
+	tokenMode    = 0o600 // and no more
+	minTokenText = 16    // of one that a person has written
 )
 
 func openToken(file, prefix string) (string, error) {
@@ -70,15 +71,27 @@ func openToken(file, prefix string) (string, error) {
 	b := make([]byte, tokenBytes)
 	_, _ = rand.Read(b) // it never fails
 	token = prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, tokenMode)
-	if errors.Is(err, fs.ErrExist) {
+	if err = placeToken(file, token); errors.Is(err, fs.ErrExist) {
 		return readToken(file) // another process was faster
 	}
 	if err != nil {
 		return "", fmt.Errorf("make a token: %w", err)
 	}
+	return token, nil
+}
+
+// placeToken makes the file whole or not at all: a crash leaves no part of a token. Errors: fs.ErrExist, if there is one.
+func placeToken(file, token string) error {
+	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // its other name stays
 	_, err = f.WriteString(token + "\n")
-	return token, errors.Join(err, f.Sync(), f.Close())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), file) // a rename would take the place of one that another process has made
 }
 
 func readToken(file string) (string, error) {

@@ -165,6 +165,14 @@ func (s *Server) retryUnit(ctx context.Context, in *retryUnitInput) (*Accepted, 
 	if err != nil {
 		return nil, err
 	}
+	unit, err := s.showUnit(ctx, id, AtSeq{})
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.retried(ctx, unit.Body.Run)
+	if err != nil {
+		return nil, err
+	}
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	planned, err := s.engine().RetryFailed(writing, towline.RetrySpec{
@@ -173,5 +181,5 @@ func (s *Server) retryUnit(ctx context.Context, in *retryUnitInput) (*Accepted, 
 	if err != nil {
 		return nil, err
 	}
-	return s.accepted(ctx, planned)
+	return s.accepted(ctx, planned, known), nil
 }

@@ -104,6 +104,9 @@ func (r Register) LastOutcome() events.Outcome {
 
 func column(expr string) field {
 	return func(op Op, value any, arg func(any) string) (string, error) {
+		if value == "" { // what is not there is empty
+			expr = "coalesce(" + expr + ", '')"
+		}
 		return expr + " " + string(op) + " " + arg(value), nil
 	}
 }
