@@ -36,11 +36,6 @@ type scheduleActionInput struct {
 	Body Why
 }
 
-// RunNow is the body of POST /v1/schedules/{id}/run-now.
-type RunNow struct {
-	Reason string `json:"reason,omitzero" doc:"for the record"`
-}
-
 type runNowInput struct {
 	ID   string `path:"id" doc:"its name"`
 	Key  string `header:"Idempotency-Key"`
@@ -85,7 +80,7 @@ func (s *Server) listSchedules(ctx context.Context, in *schedulesInput) (*Answer
 			if err != nil {
 				return list, err
 			}
-			item.due(now[row.Name])
+			addDue(&item, now[row.Name])
 			list.Items = append(list.Items, item)
 		}
 		return list, err
@@ -113,7 +108,7 @@ func (s *Server) getSchedule(ctx context.Context, in *scheduleInput) (*Answer[Sc
 		if err != nil {
 			return item, err
 		}
-		item.due(now)
+		addDue(&item, now)
 		return item, addHistory(v, &item)
 	})
 	return goesOn(out, in.AtSeq), err

@@ -81,12 +81,19 @@ func fixOf(w towline.Why) string {
 
 // entryOfWhy is the alias of the outbox entry that a reason is about.
 func entryOfWhy(w towline.Why) string {
-	if w.Reason.Kind == "" {
+	const short = 6
+	kind := string(w.Reason.Kind)
+	owner, _, _ := strings.Cut(w.ID, ":") // of a unit's alias
+	if of, ok := strings.CutPrefix(w.ID, "outbox/"); ok {
+		owner, kind, _ = strings.Cut(of, "/")
+	}
+	if kind == "" {
 		return w.ID
 	}
-	run, _, _ := strings.Cut(w.ID, ":") // of a unit's alias
-	const short = 6
-	return run[max(len(run)-short, 0):] + "/" + string(w.Reason.Kind)
+	if kind == string(events.KindMessage) {
+		return owner + "/" + kind // whose short name is the whole one
+	}
+	return owner[max(len(owner)-short, 0):] + "/" + kind
 }
 
 // nextOf says what will have happened by the next time of a reason.

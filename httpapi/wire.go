@@ -63,4 +63,14 @@ type (
 	Why = wire.Why
 	// Window is that of package wire.
 	Window = wire.Window
+	// Schedule is that of package wire.
+	Schedule = wire.Schedule
+	// Fire is that of package wire.
+	Fire = wire.Fire
+	// Occurrence is that of package wire.
+	Occurrence = wire.Occurrence
+	// MissedTimes is that of package wire.
+	MissedTimes = wire.MissedTimes
+	// RunNow is that of package wire.
+	RunNow = wire.RunNow
 )
