@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/client"
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/httpapi"
 	"github.com/towline-dev/towline/store"
@@ -100,6 +101,12 @@ var codes = []struct {
 	{is(towline.ErrKeyReused), exitConflict},
 	{is(towline.ErrInvalid), exitUsage},
 	{as[*towline.PlanTooLargeError], exitUsage},
+	{refusedWith(exitUsage), exitUsage},
+	{refusedWith(exitNotFound), exitNotFound},
+	{refusedWith(exitConflict), exitConflict},
+	{refusedWith(exitUnreachable), exitUnreachable},
+	{is(client.ErrUnreachable), exitUnreachable},
+	{is(errInterrupted), exitInterrupted},
 	{is(towline.ErrUnavailable), exitUnreachable},
 	{is(towline.ErrMoved), exitUnreachable},
 	{is(syscall.EPIPE), exitInterrupted},

@@ -22,8 +22,10 @@ type program struct {
 	out            *answer  // standard output; the first error of a write ends the command
 	surfaces       surfaces // beside the node of up and serve
 
-	flags  globals
-	parsed bool // the command line was understood: an error behind it is no error of usage
+	flags   globals
+	access  access
+	command string // that runs, for errors of usage
+	parsed  bool   // the command line was understood: an error behind it is no error of usage
 }
 
 // globals are the flags of every command.
@@ -63,7 +65,7 @@ func (p *program) tell(err error, code exitCode) {
 	case code == exitOK, errors.Is(err, syscall.EPIPE), errors.As(err, &silent) && silent.err == nil:
 		return
 	}
-	fmt.Fprintf(p.stderr, "towline: %s\n", strings.ReplaceAll(err.Error(), "\n", "\n         "))
+	fmt.Fprintf(p.stderr, "towline: %s\n", strings.ReplaceAll(inWords(err), "\n", "\n         "))
 }
 
 // root is the command tree.
@@ -86,6 +88,7 @@ committed run to an end, whatever dies on the way.`,
 		must(root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 	}
 	root.AddCommand(
+		p.runCommand(), p.unitCommand(), p.outboxCommand(), p.whyCommand(), p.eventsCommand(), p.stateCommand(), p.scheduleCommand(), p.pauseCommand(), p.resumeCommand(),
 		p.upCommand(), p.serveCommand(), p.initCommand(), p.checkCommand(), p.configCommand(), p.completionCommand(), p.versionCommand(),
 		exitCodesTopic(),
 	)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,13 +31,15 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"repo": repo, "start": start, "await": await, "end": end, "hangup": hangup, "code": code,
+		"ask": ask, "until": until, "worker": worker,
+	}
+	maps.Copy(commands, commandsOfClients)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"repo": repo, "start": start, "await": await, "end": end, "hangup": hangup, "code": code,
-			"ask": ask, "until": until, "worker": worker,
-		},
+		Cmds:                commands,
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, "EXAMPLES="+examples, "TERM=dumb", "HOME="+e.WorkDir+"/home", "XDG_CONFIG_HOME=")
 			e.Vars = append(e.Vars, "TOWLINE_API_LISTEN=unix:"+filepath.Join(e.WorkDir, socket)) // scripts run side by side
