@@ -23,6 +23,10 @@ var problemStruct = reflect.TypeFor[Problem]()
 // fault is the problem of an error. What no case knows is a defect: it is logged, and its text stays here.
 func (s *Server) fault(ctx context.Context, err error) *Problem {
 	p := problemOf(err)
+	if p.Code == CodeStoreUnavailable && s.engine().ReadOnly() {
+		p.Detail = "the store cannot be read now: " + err.Error()
+		p.Fix = "ask again; if an engine has just been started on it, it answers itself"
+	}
 	if p.Code == CodeInternal {
 		path, _ := ctx.Value(pathKey{}).(string)
 		s.logger.Error("a request has failed", "path", path, "error", err)
