@@ -34,7 +34,7 @@ type access struct {
 // accessFlags are those of commands that ask an engine or a file.
 func (p *program) accessFlags(f *pflag.FlagSet) {
 	p.urlFlags(f)
-	f.StringVar(&p.access.db, "db", "", "read this `FILE` of a store or backup, with or without an engine on it")
+	f.StringVar(&p.access.db, "db", "", "read this `FILE` of a store or backup, with or without an engine on it; as $TOWLINE_DB")
 	must(cobra.MarkFlagFilename(f, "db", "db"))
 }
 
@@ -96,15 +96,16 @@ func (p *program) with(cmd *cobra.Command, fileWillDo bool, fn func(context.Cont
 
 // reach finds who is asked: --db, then --url, then the engine of the configuration, then the file of its store.
 func (p *program) reach(ctx context.Context, fileWillDo bool) (*client.Client, func() error, error) {
-	url := p.access.url
-	if url == "" {
-		url = os.Getenv("TOWLINE_URL")
+	db, url := p.access.db, p.access.url
+	if db != "" && url != "" {
+		return nil, nil, p.usage("--db and --url both say whom to ask: give one of them")
+	}
+	if db == "" && url == "" {
+		db, url = os.Getenv("TOWLINE_DB"), os.Getenv("TOWLINE_URL")
 	}
 	switch {
-	case p.access.db != "" && p.access.url != "":
-		return nil, nil, p.usage("--db and --url both say whom to ask: give one of them")
-	case p.access.db != "":
-		return p.inFile(ctx, p.access.db)
+	case db != "" && fileWillDo:
+		return p.inFile(ctx, db)
 	case url != "":
 		token, err := p.token()
 		if err != nil {
