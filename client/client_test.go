@@ -96,7 +96,7 @@ func TestWhatAnOperatorDoes(t *testing.T) {
 	paused, err := c.Pause(ctx, wire.PauseRequest{Source: "west", Reason: "too hot"})
 	require.NoError(t, err)
 	require.Len(t, paused.Value.Items, 1)
-	paused, err = c.Resume(ctx, wire.PauseRequest{Source: "west", Reason: "cool again"})
+	paused, err = c.Resume(ctx, wire.ResumeRequest{Source: "west", Reason: "cool again"})
 	require.NoError(t, err)
 	require.Empty(t, paused.Value.Items)
 	for range 2 {

@@ -31,7 +31,7 @@ func (c *Client) Pause(ctx context.Context, r wire.PauseRequest) (Answer[wire.Pa
 }
 
 // Resume ends a pause, or confirms the clock. The answer is what is paused still.
-func (c *Client) Resume(ctx context.Context, r wire.PauseRequest) (Answer[wire.Paused], error) {
+func (c *Client) Resume(ctx context.Context, r wire.ResumeRequest) (Answer[wire.Paused], error) {
 	return ask[wire.Paused](ctx, c, post(under("resume"), r))
 }
 

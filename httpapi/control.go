@@ -11,6 +11,8 @@ import (
 
 type pauseInput struct{ Body PauseRequest }
 
+type resumeInput struct{ Body ResumeRequest }
+
 func (s *Server) controlOperations() {
 	Register(s, huma.Operation{
 		Method: http.MethodPost, Path: "/v1/pause", Summary: "Pause the engine or a source",
@@ -23,16 +25,13 @@ func (s *Server) pause(ctx context.Context, in *pauseInput) (*Answer[Paused], er
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	by := s.by(ctx, in.Body.Reason)
-	if in.Body.ClockOK {
-		return nil, newProblem(CodeInvalidRequest, "clock_ok ends no pause, and begins none").withField("clock_ok").withFix("send it to /v1/resume")
-	}
 	if in.Body.Source != "" {
 		return s.paused(writing, s.engine().PauseSource(writing, in.Body.Source, by))
 	}
 	return s.paused(writing, s.engine().PauseEngine(writing, by))
 }
 
-func (s *Server) resume(ctx context.Context, in *pauseInput) (*Answer[Paused], error) {
+func (s *Server) resume(ctx context.Context, in *resumeInput) (*Answer[Paused], error) {
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	by := s.by(ctx, in.Body.Reason)

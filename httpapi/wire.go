@@ -41,6 +41,8 @@ type (
 	Resolve = wire.Resolve
 	// Result is that of package wire.
 	Result = wire.Result
+	// ResumeRequest is that of package wire.
+	ResumeRequest = wire.ResumeRequest
 	// RetryRun is that of package wire.
 	RetryRun = wire.RetryRun
 	// Run is that of package wire.

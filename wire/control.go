@@ -2,11 +2,16 @@ package wire
 
 import "github.com/towline-dev/towline/projections"
 
-// PauseRequest is the body of POST /v1/pause and /v1/resume.
+// PauseRequest is the body of POST /v1/pause.
 type PauseRequest struct {
 	Source string `json:"source,omitzero" doc:"not given: the engine"`
-	// ClockOK confirms the wall clock (CLK-7); it ends no pause.
-	ClockOK bool   `json:"clock_ok,omitzero" doc:"of resume: the wall clock is right although it lies before the newest event"`
+	Reason string `json:"reason" minLength:"1" doc:"for the record"`
+}
+
+// ResumeRequest is the body of POST /v1/resume.
+type ResumeRequest struct {
+	Source  string `json:"source,omitzero" doc:"not given: the engine"`
+	ClockOK bool   `json:"clock_ok,omitzero" doc:"the wall clock is right although it lies before the newest event (CLK-7); ends no pause, and goes with no source"`
 	Reason  string `json:"reason" minLength:"1" doc:"for the record"`
 }
 

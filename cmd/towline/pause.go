@@ -12,42 +12,47 @@ import (
 )
 
 func (p *program) pauseCommand() *cobra.Command {
-	return p.control("pause", "Pause the engine, or a source",
-		`Nothing more is dispatched; triggers are accepted, and what runs goes on. A pause of what
-is paused changes nothing, and the first reason stays.`,
-		"  towline pause --reason 'the disk is being replaced'\n  towline pause --source orders --reason 'its token is revoked'", (*client.Client).Pause)
+	c, source := p.control("pause", func(c *client.Client, ctx context.Context, source, reason string) (client.Answer[wire.Paused], error) {
+		return c.Pause(ctx, wire.PauseRequest{Source: source, Reason: reason})
+	})
+	c.Short = "Pause the engine, or a source"
+	c.Long = `Nothing more is dispatched; triggers are accepted, and what runs goes on. A pause of what
+is paused changes nothing, and the first reason stays.`
+	c.Example = "  towline pause --reason 'the disk is being replaced'\n  towline pause --source orders --reason 'its token is revoked'"
+	c.Flags().StringVar(source, "source", "", "this `SOURCE`, and not the engine")
+	return c
 }
 
 func (p *program) resumeCommand() *cobra.Command {
-	return p.control("resume", "End a pause of the engine or a source, or confirm the clock",
-		`Ends a pause. --clock-ok says that the wall clock is right although it lies before the
-newest event, so that schedules go on.`,
-		"  towline resume --reason 'the disk is new'\n  towline resume --source orders --reason 'it has a new token'\n  towline resume --clock-ok --reason 'it ran ahead for a day'", (*client.Client).Resume)
+	var body wire.ResumeRequest
+	c, source := p.control("resume", func(c *client.Client, ctx context.Context, source, reason string) (client.Answer[wire.Paused], error) {
+		body.Source, body.Reason = source, reason
+		return c.Resume(ctx, body)
+	})
+	c.Short = "End a pause of the engine or a source, or confirm the clock"
+	c.Long = `Ends a pause. --clock-ok says that the wall clock is right although it lies before the
+newest event, so that schedules go on.`
+	c.Example = "  towline resume --reason 'the disk is new'\n  towline resume --source orders --reason 'it has a new token'\n  towline resume --clock-ok --reason 'it ran ahead for a day'"
+	c.Flags().StringVar(source, "source", "", "this `SOURCE`, and not the engine")
+	c.Flags().BoolVar(&body.ClockOK, "clock-ok", false, "the wall clock is right")
+	return c
 }
 
-// control is a command about the engine or a source. Its answer is what is paused then.
-func (p *program) control(verb, short, long, example string, do func(*client.Client, context.Context, wire.PauseRequest) (client.Answer[wire.Paused], error)) *cobra.Command {
+// control is a command about the engine, or the source that is set. Its answer is what is paused then.
+func (p *program) control(verb string, do func(c *client.Client, ctx context.Context, source, reason string) (client.Answer[wire.Paused], error)) (c *cobra.Command, source *string) {
 	var a action
-	var body wire.PauseRequest
-	c := &cobra.Command{
-		Use: verb, Short: short, Long: long, Example: example, Args: cobra.NoArgs,
+	source = new(string)
+	c = &cobra.Command{
+		Use: verb, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.acting(cmd, func(ctx context.Context, c *client.Client) error {
 				if err := a.why(p); err != nil {
 					return err
 				}
-				name := "the engine"
-				switch {
-				case body.Source != "":
-					name = "source " + body.Source
-				case body.ClockOK:
-					name = "the clock"
-				}
 				if a.dry {
-					return a.each(ctx, p, verb, []target{{id: name}}, nil)
+					return a.each(ctx, p, verb, []target{{id: controlled(*source)}}, nil)
 				}
-				body.Reason = a.reason
-				got, err := do(c, ctx, body)
+				got, err := do(c, ctx, *source, a.reason)
 				if err != nil {
 					return err
 				}
@@ -55,13 +60,9 @@ func (p *program) control(verb, short, long, example string, do func(*client.Cli
 			})
 		},
 	}
-	c.Flags().StringVar(&body.Source, "source", "", "this `SOURCE`, and not the engine")
-	if verb == "resume" {
-		c.Flags().BoolVar(&body.ClockOK, "clock-ok", false, "the wall clock is right")
-	}
 	a.add(c.Flags())
 	p.urlFlags(c.Flags())
-	return c
+	return c, source
 }
 
 // paused answers with what is paused.
@@ -72,14 +73,14 @@ func (p *program) paused(got client.Answer[wire.Paused]) error {
 		return p.out.err
 	}
 	return list(p.out, got.Value.Items, []string{"PAUSED", "SINCE", "BY", "REASON"}, func(x projections.Pause) []string {
-		return []string{pausedName(x), clock(x.Since, now), orDash(x.By), oneLine(x.Reason)}
+		return []string{controlled(x.Source), clock(x.Since, now), orDash(x.By), oneLine(x.Reason)}
 	})
 }
 
-// pausedName is what is paused, in words.
-func pausedName(x projections.Pause) string {
-	if x.Source == "" {
+// controlled is what a pause is of, in words; without a source it is the engine.
+func controlled(source string) string {
+	if source == "" {
 		return "the engine"
 	}
-	return "source " + x.Source
+	return "source " + source
 }

@@ -57,7 +57,7 @@ func writeState(w io.Writer, s wire.State) {
 		fmt.Fprintf(w, "  %s  %s  %s\n", e.Alias, e.State, noteOf(e))
 	}
 	for _, x := range s.Paused {
-		fmt.Fprintf(w, "paused: %s since %s by %s: %s\n", pausedName(x), clock(x.Since, now), orDash(x.By), oneLine(x.Reason))
+		fmt.Fprintf(w, "paused: %s since %s by %s: %s\n", controlled(x.Source), clock(x.Since, now), orDash(x.By), oneLine(x.Reason))
 	}
 	for _, b := range s.Breakers {
 		fmt.Fprintf(w, "transport %s is away since %s: %s\n", b.Transport, clock(b.OpenedAt, now), oneLine(b.Cause))
