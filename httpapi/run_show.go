@@ -36,7 +36,7 @@ func (s *Server) accepted(ctx context.Context, planned towline.Planned, known Ru
 func asPlanned(planned towline.Planned, known Run) Run {
 	known.ID, known.Alias, known.Job, known.State, known.Units = planned.Run, planned.Run.Short(), planned.Job, events.RunIsPlanned, planned.Units
 	for _, l := range planned.LeftOut {
-		known.LeftOut = append(known.LeftOut, LeftOut{l.Source, l.Reason})
+		known.LeftOut = append(known.LeftOut, LeftOut{Source: l.Source, Reason: l.Reason})
 	}
 	known.Links = linksOf(planned.Run)
 	return known
