@@ -77,6 +77,9 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 		if err != nil {
 			return err
 		}
+		if err := tx.beginLife(); err != nil {
+			return err
+		}
 		if err := tx.startClock(newest); err != nil {
 			return err
 		}
@@ -97,6 +100,7 @@ func (e *Engine) start(ctx context.Context, c Config) (gone int, err error) {
 	if err == nil {
 		e.doubt = doubt
 		doubt.log(e.logger)
+		e.logHold(ctx)
 	}
 	return gone, err
 }

@@ -15,6 +15,7 @@
 //   - to run what failed again: [Engine.RetryFailed]
 //   - to end it: [Engine.CancelRun], [Engine.CancelUnit]; to give a lost worker's unit back: [Engine.ReleaseUnit]
 //   - to put other limits in force while it runs: [Engine.Reload]
+//   - a store that was restored: [Engine.Hold], [Engine.ReleaseHold];
 //   - to hold everything, or a source: [Engine.PauseEngine], [Engine.ResumeEngine], [Engine.PauseSource],
 //     [Engine.ResumeSource]; a schedule: [Engine.PauseSchedule], [Engine.ResumeSchedule]; to run one now:
 //     [Engine.RunSchedule]; to see when it is due: [Engine.Schedules]

@@ -29,18 +29,31 @@ type Condition struct {
 func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 	var head events.Micros
 	var confirmed events.Span
+	var life projections.Restored
 	err := e.View(ctx, func(v projections.View) (err error) {
 		if _, head, err = v.Head(); err != nil {
 			return err
 		}
-		confirmed, err = v.ClockBehind()
+		if confirmed, err = v.ClockBehind(); err != nil {
+			return err
+		}
+		life, err = v.Restored()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	r := e.clock.look()
-	return e.clockConditions(r.wall, max(r.at, head), confirmed), nil
+	return append(holdCondition(life), e.clockConditions(r.wall, max(r.at, head), confirmed)...), nil
+}
+
+func holdCondition(life projections.Restored) []Condition {
+	if !life.Held {
+		return nil
+	}
+	return []Condition{{RestoredHold, fmt.Sprintf(
+		"the store was restored (epoch %d, from a copy that ends at event %d) and sends nothing: look at what would be sent, then towline resume --after-restore",
+		life.Epoch, life.Head)}}
 }
 
 func (e *Engine) clockConditions(wall, now events.Micros, confirmed events.Span) []Condition {

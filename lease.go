@@ -242,6 +242,9 @@ func (t *Tx) renew(l *Lease) (rejected, err error) {
 const maxWorkerBytes = 200
 
 func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
+	if t.Held() {
+		return Lease{}, &decider.Rejection{Command: "claim_unit", Reason: "restored hold", Err: ErrRestoredHold}, nil
+	}
 	u, err := t.Unit(id)
 	if err != nil {
 		return Lease{}, nil, err

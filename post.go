@@ -62,12 +62,13 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string)
 		if err != nil {
 			return err
 		}
-		n := g.Closed
+		n, sent := g.Closed, g.LastDispatchedAt != 0 // closed by a resolve is not sent: not in this life of the store (O-17)
 		if r.ExactlyOnce() {
 			n = g.Claimed // its message is faster than its mark (HP-1)
+			sent = n > 0
 		}
-		id := decider.TargetMessageID(run, n, target)
-		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: id, Sent: n > 0})
+		id := tx.InEpoch(decider.TargetMessageID(run, n, target))
+		results, err := tx.Execute(decider.StartPost{Run: run, Target: target, MessageID: id, Sent: sent})
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func (e *Engine) endPost(ctx context.Context, p Post, command func(id string, se
 			if err != nil {
 				return err
 			}
-			id, sent = decider.TargetMessageID(p.Run, g.Claimed, p.Target.Name), g.Claimed > 0
+			id, sent = tx.InEpoch(decider.TargetMessageID(p.Run, g.Claimed, p.Target.Name)), g.Claimed > 0
 		}
 		results, err := tx.Execute(command(id, sent))
 		if err == nil && results[0].Rejection != nil {

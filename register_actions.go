@@ -65,6 +65,10 @@ func (e *Engine) Redrive(ctx context.Context, key RegisterKey, by Actor) error {
 // events.ResolvedLost, for one target of an unresolved post_sync (O-17). Either way nothing is sent, and with the last
 // unknown target the register waits for nobody any more. by needs a name and a reason.
 //
+// In a restored hold a post_sync in mode at_most_once that still waits is resolved, too: it may have been sent in the earlier
+// life of the store, and with the word on it it never is again. It is resolved as a whole; target is empty, or the one that
+// there is.
+//
 // Errors, each of which has written nothing: *RequestError, which is ErrInvalid, ErrNotFound, or ErrConflict for a register
 // that is not unresolved or a target that is not unknown; ErrUnavailable.
 func (e *Engine) Resolve(ctx context.Context, key RegisterKey, target string, outcome events.Resolution, by Actor) error {
@@ -76,11 +80,17 @@ func (e *Engine) Resolve(ctx context.Context, key RegisterKey, target string, ou
 		return invalid("outcome", fmt.Sprintf("%q is none", outcome), "use delivered or lost")
 	}
 	return e.onRegister(ctx, key, by, func(tx *Tx, o owner) error {
+		pending := tx.Held() && o.register.Status == decider.RegisterPending
+		if pending && target != "" && !slices.Equal(o.targets, []string{target}) {
+			return &RequestError{
+				Field: "target", Problem: "the wakeup was not marked before the backup, so it is resolved as a whole", Fix: "leave target out", Kind: ErrConflict,
+			}
+		}
 		if _, known := o.register.Outcome(target); !known && o.register.Status == decider.RegisterUnresolved {
 			return &RequestError{Field: "target", Problem: fmt.Sprintf("there is no target %q", target), Fix: oneOf(o.targets), Kind: ErrNotFound}
 		}
 		return tx.act("register", decider.ResolveWakeup{
-			Owner: key.Owner, Kind: key.Kind, Target: target, Outcome: outcome, Actor: by.Name, Reason: by.Reason,
+			Owner: key.Owner, Kind: key.Kind, Target: target, Outcome: outcome, Held: tx.Held(), Mode: o.mode, Actor: by.Name, Reason: by.Reason,
 		}, "")
 	})
 }

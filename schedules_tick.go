@@ -68,7 +68,7 @@ func (e *Engine) tick(ctx context.Context, name string, out *Ticked) (more bool,
 			return found && !row.Status.Terminal(), err
 		})
 		if err == nil {
-			held, err = e.clockHeld(v)
+			held, err = e.mintsNothing(v)
 		}
 		return err
 	})
@@ -95,6 +95,15 @@ func (e *Engine) tick(ctx context.Context, name string, out *Ticked) (more bool,
 	}
 	out.add(decided)
 	return more, nil
+}
+
+// mintsNothing: the clock is in doubt (CLK-7), or the store is in a restored hold (DUR-5).
+func (e *Engine) mintsNothing(v projections.View) (bool, error) {
+	r, err := v.Restored()
+	if err != nil || r.Held {
+		return r.Held, err
+	}
+	return e.clockHeld(v)
 }
 
 func (t *Ticked) add(d Ticked) {
@@ -202,7 +211,7 @@ func rejection(err error) (events.Category, bool) {
 // that of the template, whichever due time it is for. If that has changed, or a time is due now and none was before, it
 // decides nothing, and the next turn looks anew. more: what is left may be decided at once.
 func (t *Tx) tick(seen look, p planning) (out Ticked, more bool, err error) {
-	if t.ClockHeld() {
+	if t.ClockHeld() || t.Held() {
 		return out, false, nil
 	}
 	at := t.worldTime()

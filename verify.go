@@ -48,16 +48,7 @@ func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Ver
 	if err != nil {
 		return v, err
 	}
-	for _, t := range projections.Tables() {
-		var difference string
-		if difference, err = f.compareTable(ctx, t, page); difference != "" {
-			v.Differences = append(v.Differences, difference)
-		}
-		if err != nil {
-			break
-		}
-	}
-	if err == nil {
+	if v.Differences, err = f.compareTables(ctx, page); err == nil {
 		err = f.toHead(ctx)
 	}
 	var memory inMemory
@@ -155,6 +146,20 @@ func (f *folds) forward(ctx context.Context, to events.Position) error {
 		return fmt.Errorf("fold the log into tables: %w", refused)
 	}
 	return nil
+}
+
+// compareTables compares every table, until one cannot be read.
+func (f *folds) compareTables(ctx context.Context, page int) (differences []string, err error) {
+	for _, t := range projections.Tables() {
+		difference, err := f.compareTable(ctx, t, page)
+		if difference != "" {
+			differences = append(differences, difference)
+		}
+		if err != nil {
+			return differences, err
+		}
+	}
+	return differences, nil
 }
 
 // compareTable compares a table page by page, and describes the first row in which it differs; empty: none. Rows that are

@@ -297,7 +297,7 @@ func (t *Tx) horizon() (h decider.Horizon, fault func() error, err error) {
 	breakers, err := t.View().OpenBreakers()
 	k := t.e.Knobs()
 	h = decider.Horizon{
-		Now: t.now, NoMessages: t.e.noMessages, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
+		Now: t.now, Held: t.Held(), NoMessages: t.e.noMessages, StaleAfter: events.SpanOf(k.Stale), RedriveAfter: events.SpanOf(k.RedriveAfter),
 		PostRedriveAfter: events.SpanOf(k.PostSyncRedriveAfter), Interval: events.SpanOf(k.ReconcileInterval),
 		GivenUp: t.givesUpAt,
 		Breaker: func(r decider.Register) events.Micros {
@@ -336,6 +336,8 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 		started, err := t.View().Started(t.e.node)
 		why.Evidence = evidenceOf(started)
 		return err
+	case decider.WaitRestoredHold:
+		return t.showRestore(why)
 	case decider.WaitEnginePaused:
 		stream = events.EngineControlStream()
 	case decider.WaitSourcePaused:
@@ -357,6 +359,19 @@ func (t *Tx) show(why *Why, run events.RunID, own events.StreamID) error {
 	}
 	why.Evidence = evidenceOf(history[len(history)-1])
 	return nil
+}
+
+// showRestore adds what began the hold.
+func (t *Tx) showRestore(why *Why) error {
+	r, err := t.View().Restored()
+	if err != nil {
+		return err
+	}
+	page, err := t.tx.After(r.Position-1, 1)
+	if err == nil && len(page) > 0 {
+		why.Evidence = evidenceOf(page[0])
+	}
+	return err
 }
 
 // showFailure adds the newest failure of the effect of a target.

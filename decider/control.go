@@ -13,20 +13,29 @@ type Control struct {
 	By     string // who made it so, and why
 	Reason string
 	Since  events.Micros
+
+	Releases int // of restored holds (DUR-5), which have nothing to do with the pause
 }
 
 func (c Control) evolve(env events.Envelope) Control {
 	c.Source, _ = env.Stream.Control()
 	switch e := env.Event.(type) {
 	case events.EnginePaused:
-		return Control{c.Source, true, e.Actor, e.Reason, env.At}
+		return c.made(true, e.Actor, e.Reason, env.At)
 	case events.SourcePaused:
-		return Control{c.Source, true, e.Actor, e.Reason, env.At}
+		return c.made(true, e.Actor, e.Reason, env.At)
 	case events.EngineResumed:
-		return Control{c.Source, false, e.Actor, e.Reason, env.At}
+		return c.made(false, e.Actor, e.Reason, env.At)
 	case events.SourceResumed:
-		return Control{c.Source, false, e.Actor, e.Reason, env.At}
+		return c.made(false, e.Actor, e.Reason, env.At)
+	case events.RestoreHoldReleased:
+		c.Releases++
 	}
+	return c
+}
+
+func (c Control) made(paused bool, by, reason string, at events.Micros) Control {
+	c.Paused, c.By, c.Reason, c.Since = paused, by, reason, at
 	return c
 }
 

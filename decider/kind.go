@@ -2,6 +2,7 @@ package decider
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/towline-dev/towline/events"
 )
@@ -97,6 +98,21 @@ func UnitMessageID(run events.RunID, n int, unit events.UnitID, attempt int) str
 // TargetMessageID adds the target of a post_sync fan-out (K-8).
 func TargetMessageID(run events.RunID, n int, target string) string {
 	return MessageID(run, events.KindPostSync, n) + "." + target
+}
+
+// InEpoch is the id of a message in the life of a store that began with an epoch: a broker's memory of an earlier one must not
+// swallow it (K-3).
+func InEpoch(id string, epoch int) string {
+	if epoch > 1 {
+		return id + ".e" + strconv.Itoa(epoch)
+	}
+	return id
+}
+
+// sameWakeup reports that the id of a message is that of another one, in whatever epoch it was published.
+func sameWakeup(id, without string) bool {
+	rest, ok := strings.CutPrefix(id, without)
+	return ok && (rest == "" || strings.HasPrefix(rest, ".e"))
 }
 
 // Generation is the stable name of a run's post_sync effect: consumers deduplicate by it (K-4).

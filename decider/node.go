@@ -25,6 +25,7 @@ type Node struct {
 	Steps       int           // of its wall clock that are on record
 	ConfirmedAt events.Micros // engine time when an operator last confirmed the wall clock; 0: nobody has
 	Breakers    []Breaker     // open ones (O-16)
+	Restored    int           // the epoch that it has begun (DUR-5); 0: none
 }
 
 // up reports an incarnation that has started and not stopped.
@@ -49,6 +50,8 @@ func (n Node) evolve(env events.Envelope) Node {
 		n = n.breakerOpened(env.At, e)
 	case events.BreakerClosed:
 		n = n.breakerClosed(e)
+	case events.StoreRestored:
+		n.Restored = e.Epoch
 	case events.NodeStopped:
 		n.StoppedAt, n.Reason = env.At, e.Reason
 	}

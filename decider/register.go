@@ -206,6 +206,9 @@ func (r Register) evolve(env events.Envelope) Register {
 		r = r.outcomesSettled()
 	case events.OutboxResolved:
 		r.Resolved = append(r.Resolved[:len(r.Resolved):len(r.Resolved)], Resolution{e.Target, e.Outcome, e.Actor, e.Reason})
+		if r.Status == RegisterPending { // in a restored hold: it was sent in an earlier life (O-17)
+			return r.closed(env, e.N).advanced()
+		}
 		r = r.outcomesSettled()
 	}
 	return r

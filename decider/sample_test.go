@@ -135,6 +135,9 @@ func samples() []sample {
 		{and(up, at(second, opened("nats", 10*second))), OpenBreaker{Node: nodeA, Opened: opened("nats", minute)}},
 		{and(up, at(second, opened("nats", 10*second))), CloseBreaker{Node: nodeA, Closed: events.BreakerClosed{Transport: "nats"}}},
 
+		{up, RestoreStore{Node: nodeA, Epoch: 2, Head: 1187}},
+		{nil, ReleaseHold{Number: 1, Actor: "ada", Reason: "looked at what would be sent"}},
+		{[]happening{at(0, events.RestoreHoldReleased{Actor: "ada"})}, ReleaseHold{Number: 2, Actor: "ada", Reason: "again"}},
 		{nil, PauseEngine{Actor: "ada", Reason: "upgrade"}},
 		{paused, ResumeEngine{Actor: "ada"}},
 		{nil, PauseSource{Source: "team", Actor: "ada"}},
@@ -199,6 +202,7 @@ func TestCommandNamesAreDistinctAndFrozen(t *testing.T) {
 		"hand_back_unit", "expire_lease", "fail_reference", "arm_wakeup", "claim_wakeup", "mark_wakeup", "release_wakeup",
 		"record_outcome", "cancel_run", "cancel_unit", "release_unit", "submit_message", "reject_message", "fail_message", "import_wakeup", "park_wakeup", "redrive_wakeup", "resolve_wakeup", "lose_effect", "start_node", "recover_node",
 		"note_step", "confirm_clock", "change_config", "stop_node", "open_breaker", "close_breaker",
+		"restore_store", "release_hold",
 		"pause_engine", "resume_engine", "pause_source", "resume_source",
 		"define_schedule", "pause_schedule", "resume_schedule", "remove_schedule", "miss_occurrences",
 		"queue_occurrence", "trigger_occurrence", "skip_occurrence", "reject_occurrence",

@@ -169,7 +169,7 @@ func (h Horizon) WhyPost(r Register, run Run) Reason {
 		reason.Why = WaitEffectsHeld
 	case e == EffectsOpen:
 		reason = Reason{Why: WaitForWorker, Since: r.LastClosedAt, Next: h.afterPass(r.LastClosedAt.Add(h.PostRedriveAfter))}
-		if p, failed := run.FailedPost(); failed && p.MessageID == TargetMessageID(run.ID, r.Claimed, p.Target) {
+		if p, failed := run.FailedPost(); failed && sameWakeup(p.MessageID, TargetMessageID(run.ID, r.Claimed, p.Target)) {
 			reason.Why, reason.Since, reason.On = WaitEffectFailed, p.At, p.Target
 		}
 	default:

@@ -55,7 +55,7 @@ var rendered = map[string]string{
 	"schedules_view.status": "text", "schedules_view.max": "number", "schedules_view.auto_pause_after": "number",
 	"controls_view.what": "text", "controls_view.status": "text", "controls_view.source": "text",
 	"jobs_view.status": "text", "runs_view.posts": "text", "runs_view.unconfirmed": "text", "units_view.duration_ms": "number",
-	"clock_view.behind_ms": "number",
+	"clock_view.behind_ms": "number", "restored_view.status": "text", "restores_view.at": "time",
 	"feed_groups_view.lag": "number", "feed_groups_view.waiting_since": "time",
 	"messages_view.state": "text", "messages_view.payload": "text", "messages_view.encoding": "text", "messages_view.metadata": "text",
 	"messages_view.submitted_at": "time", "messages_view.available_at": "time", "messages_view.attempts": "number", "messages_view.lost": "number",

@@ -32,8 +32,8 @@ const controlColumns = `source, paused, actor, reason, since`
 
 func (controls) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
 	c, ok := after.(decider.Control)
-	if !ok || after == before {
-		return nil
+	if _, hold := env.Event.(events.RestoreHoldReleased); !ok || hold || after == before {
+		return nil // the end of a restored hold ends no pause
 	}
 	return tx.Exec(`INSERT INTO controls (`+controlColumns+`) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (source) DO UPDATE SET paused = excluded.paused, actor = excluded.actor, reason = excluded.reason,

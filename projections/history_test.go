@@ -321,6 +321,14 @@ var steps = []struct {
 		h.close()
 		h.restart()
 	}},
+	{"restore", 1, func(h *history) {
+		h.sql(`INSERT INTO restores (epoch, at, head) SELECT coalesce(max(epoch), 1) + 1, 0, 0 FROM restores`)
+		h.close()
+		h.restart()
+		released, err := h.e.ReleaseHold(context.Background(), towline.Actor{Name: "ada", Reason: "looked"})
+		require.NoError(h.tb, err)
+		require.True(h.tb, released)
+	}},
 	{"submit", 2, func(h *history) {
 		_, err := h.e.Submit(context.Background(), towline.Message{Topic: "t", Payload: []byte("{}"),
 			Key: []string{"", "a", "b"}[h.draw("key", 3)]})

@@ -18,6 +18,7 @@ import (
 type Hot struct {
 	position events.Position // folded up to here
 	epoch    int             // of the store; it orders fences of different lives (DUR-5)
+	held     bool            // it was restored, and nobody has released what it would send (DUR-5)
 
 	runs    map[events.RunID]*hotRun // open ones only
 	order   []*hotRun                // the same, oldest first
@@ -158,6 +159,9 @@ func (h *Hot) Position() events.Position { return h.position }
 // Epoch is that of the store.
 func (h *Hot) Epoch() int { return h.epoch }
 
+// Held reports a store that was restored, and that nobody has released since (DUR-5).
+func (h *Hot) Held() bool { return h.held }
+
 // Apply folds one event. before and after are the folded state of its stream.
 func (h *Hot) Apply(e events.Envelope, before, after decider.State) {
 	h.undo = append(h.undo, change{event: e, before: before, after: after})
@@ -223,6 +227,9 @@ func (h *Hot) Rollback(mark int) bool {
 				return false
 			}
 		}
+		if _, ok := c.event.Event.(events.RestoreHoldReleased); ok {
+			return false
+		}
 		if e, ok := c.event.Event.(events.UnitSucceeded); ok && (len(e.Watermarks) > 0 || len(e.Result.State) > 0) {
 			return false
 		}
@@ -260,7 +267,9 @@ func (h *Hot) fact(env events.Envelope) {
 	case events.ClockStepped:
 		h.stepped(e)
 	case events.StoreRestored:
-		h.epoch = e.Epoch
+		h.epoch, h.held = e.Epoch, true
+	case events.RestoreHoldReleased:
+		h.held = false
 	}
 }
 

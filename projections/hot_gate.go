@@ -52,7 +52,8 @@ func (g *gate) coolUntil() events.Micros {
 
 // control takes over what a control stream says. It is symmetric: an older state undoes a newer one.
 func (h *Hot) control(c decider.Control, source string) {
-	if c == (decider.Control{}) {
+	c.Releases = 0 // of restored holds, and no pause
+	if c == (decider.Control{Source: c.Source}) || c == (decider.Control{}) {
 		delete(h.controls, source)
 	} else {
 		h.controls[source] = c

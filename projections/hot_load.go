@@ -25,6 +25,11 @@ func LoadHot(tx store.ReadTx, k HotKnobs) (*Hot, error) {
 	if h.clock, err = readClock(tx); err != nil {
 		return nil, err
 	}
+	life, err := readRestored(tx)
+	if err != nil {
+		return nil, err
+	}
+	h.epoch, h.held = max(life.Epoch, 1), life.Held
 	if err := h.loadControls(tx); err != nil {
 		return nil, err
 	}
@@ -181,6 +186,7 @@ func (h *Hot) Dump(now events.Micros) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	add("messages without a wakeup %d", h.unarmed)
+	add("held %v", h.held)
 	add("position %d epoch %d in flight %d waiting %d", h.position, h.epoch, h.flight.live, h.flight.waiting)
 	for _, r := range h.order {
 		offered := 0

@@ -197,6 +197,8 @@ func questions(a asked) (out []question) {
 	add("NextExpiry", nil, func(v projections.View) (any, error) { return v.NextExpiry() })
 	add("OpenBreakers", nil, func(v projections.View) (any, error) { return v.OpenBreakers() })
 	add("ClockBehind", nil, func(v projections.View) (any, error) { return v.ClockBehind() })
+	add("Restored", nil, func(v projections.View) (any, error) { return v.Restored() })
+	add("CountPending", nil, func(v projections.View) (any, error) { return v.CountPending() })
 	add("Paused", nil, func(v projections.View) (any, error) { return v.Paused() })
 	add("Schedules", nil, func(v projections.View) (any, error) { return v.Schedules() })
 	for _, name := range []string{"often", "hourly", "none"} {

@@ -183,7 +183,7 @@ var bounded = []string{
 	"USING COVERING INDEX messages_in_process",
 	"USING INDEX nodes_alive", "USING COVERING INDEX nodes_alive", "SCAN watermarks", "SCAN left_state",
 	"USING INDEX controls_paused", "SCAN controls", "SCAN c", "SCAN cooldowns", "SCAN cooldown_sources", "SCAN schedules",
-	"SCAN projection", "SCAN clock", "SCAN x VIRTUAL TABLE", "SCAN x EXISTS VIRTUAL TABLE", // x: the targets of one register
+	"SCAN projection", "SCAN clock", "SCAN restored", "SCAN x VIRTUAL TABLE", "SCAN x EXISTS VIRTUAL TABLE", // x: the targets of one register
 	"SCAN CONSTANT ROW",
 }
 

@@ -41,7 +41,7 @@ type Writer interface {
 // All lists every projection of this release, in the order in which they are applied.
 func All() []Projection {
 	return []Projection{
-		nodes{}, runs{}, units{}, outbox{}, jobs{}, watermarks{}, coverage{}, clock{}, controls{}, cooldowns{}, appMessages{}, begun{}, schedules{}, occurrences{},
+		nodes{}, runs{}, units{}, outbox{}, jobs{}, watermarks{}, coverage{}, clock{}, controls{}, cooldowns{}, appMessages{}, begun{}, schedules{}, occurrences{}, restored{},
 	}
 }
 

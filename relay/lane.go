@@ -247,12 +247,25 @@ func (c change) announce(logger *slog.Logger) {
 // work claims and publishes what is due in a lane. While its breaker is open that is one wakeup after the other, if any may
 // go, until one of them has shown whether the transport works.
 func (r *Relay) work(ctx context.Context, l *lane, report *Report) error {
+	if held, err := r.holdsBack(ctx); held || err != nil {
+		return err
+	}
 	for ctx.Err() == nil && l.isOpen() {
 		if went, err := r.probe(ctx, l, report); err != nil || !went {
 			return err
 		}
 	}
 	return r.publishDue(ctx, l, report)
+}
+
+// holdsBack reports a restored hold, in which nothing is claimed (DUR-5).
+func (r *Relay) holdsBack(ctx context.Context) (held bool, err error) {
+	err = r.e.View(ctx, func(v projections.View) error {
+		life, err := v.Restored()
+		held = life.Held
+		return err
+	})
+	return held, err
 }
 
 // probe claims and publishes one due wakeup; false: none could be claimed. One that cannot be is reported, and in nobody's
@@ -315,6 +328,9 @@ func (r *Relay) candidates(v projections.View, l *lane, after projections.DueCur
 // nextDue is when there is something to do in a lane again; 0: nothing is known.
 func (r *Relay) nextDue(v projections.View, l *lane) (events.Micros, error) {
 	b, d := l.standing()
+	if life, err := v.Restored(); err != nil || life.Held {
+		return 0, err // the release is followed by a nudge
+	}
 	w, err := l.ready(v) // what empties the memory is followed by a nudge
 	if err != nil {
 		return 0, err

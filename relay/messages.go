@@ -33,7 +33,7 @@ func (r *Relay) expandMessage(tx *towline.Tx, key projections.Key, n int) ([]out
 	if err != nil {
 		return nil, err
 	}
-	return []outgoing{{id: decider.MessageID(key.Owner, key.Kind, n), app: &application{out, r.routes(key.Kind)}}}, nil
+	return []outgoing{{id: tx.InEpoch(decider.MessageID(key.Owner, key.Kind, n)), app: &application{out, r.routes(key.Kind)}}}, nil
 }
 
 // dueScan is how far a round has looked through what is due: the two halves of a batch have a place each (M-15), and so have

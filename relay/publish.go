@@ -143,6 +143,9 @@ func allMoved(batch []*wakeup) bool {
 func (r *Relay) claim(ctx context.Context, l *lane, due []projections.DueCursor) (t taken, err error) {
 	err = r.e.Transact(ctx, "", func(tx *towline.Tx) error {
 		t = taken{marks: l.marks(r.e.Knobs())}
+		if tx.Held() { // decided here, whatever a scan has seen
+			return nil
+		}
 		for _, d := range due {
 			if err := r.claimOne(tx, d.Key, &t); err != nil {
 				return err
@@ -222,7 +225,7 @@ func (r *Relay) expand(tx *towline.Tx, run decider.Run, key projections.Key, n i
 		var out []outgoing
 		for _, u := range tx.Announced(run.ID, n) {
 			out = append(out, outgoing{
-				id:     decider.UnitMessageID(run.ID, n, u.Unit, u.Attempt),
+				id:     tx.InEpoch(decider.UnitMessageID(run.ID, n, u.Unit, u.Attempt)),
 				notice: transport.Notice{Kind: k, Run: run.ID, Wakeup: n, Unit: u.Unit, Attempt: u.Attempt},
 			})
 		}
@@ -233,7 +236,7 @@ func (r *Relay) expand(tx *towline.Tx, run decider.Run, key projections.Key, n i
 		return r.expandMessage(tx, key, n)
 	}
 	return []outgoing{{
-		id: decider.MessageID(run.ID, key.Kind, n), notice: transport.Notice{Kind: key.Kind, Run: run.ID, Wakeup: n},
+		id: tx.InEpoch(decider.MessageID(run.ID, key.Kind, n)), notice: transport.Notice{Kind: key.Kind, Run: run.ID, Wakeup: n},
 	}}, nil
 }
 

@@ -50,7 +50,7 @@ func (r *Relay) expandPost(tx *towline.Tx, run decider.Run, n int) ([]outgoing, 
 	var out []outgoing
 	for _, name := range run.Outstanding() {
 		o := outgoing{
-			id: decider.TargetMessageID(run.ID, n, name), target: name,
+			id: tx.InEpoch(decider.TargetMessageID(run.ID, n, name)), target: name,
 			notice: transport.Notice{Kind: events.KindPostSync, Run: run.ID, Wakeup: n, Target: name, Post: post},
 		}
 		if t := r.e.Target(run.Plan.Sync, name); t.Transport != "" {

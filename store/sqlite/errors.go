@@ -23,6 +23,7 @@ func code(err error) int {
 }
 
 func isBusy(err error) bool         { return code(err)&0xff == lib.SQLITE_BUSY }
+func isCorrupt(err error) bool      { return code(err)&0xff == lib.SQLITE_CORRUPT }
 func isNotADatabase(err error) bool { return code(err)&0xff == lib.SQLITE_NOTADB }
 func isNotAllowed(err error) bool   { return code(err)&0xff == lib.SQLITE_AUTH }
 

@@ -14,7 +14,7 @@ const (
 // protected are the tables and views of the log. Exec cannot reach them (L-1).
 var protected = map[string]bool{
 	"events": true, "event_types": true, "stream_families": true, "ulid_digits": true, "log": true, migrationsTable: true,
-	"feed_groups": true, "feed_groups_view": true,
+	"feed_groups": true, "feed_groups_view": true, "restores": true, "restores_view": true,
 }
 
 // readingPragmas take the name of a table or an index. SQLite itself uses the first when it adds a column.

@@ -17,8 +17,15 @@ import (
 // The two numbers of the header by which a file is known as a store. They are a file format.
 const (
 	applicationID = 0x544F574C // "TOWL"
-	newestLevel   = 1          // the highest format level that this release reads, and the one that it gives a new store
+	newestLevel   = 1          // the highest format level that this release reads
+	writtenLevel  = 1          // the one that it gives a new store, and the highest that Upgrade raises a store to
 )
+
+// levels are the format levels of a release. A level is read by one release before the next one writes it (DUR-7).
+type levels struct{ newest, written int64 }
+
+// ours are those of this release; a test of the next one has others.
+var ours = levels{newestLevel, writtenLevel}
 
 // header is what a file says of itself. The zero header is that of an empty or missing file.
 type header struct {
@@ -38,8 +45,8 @@ func (h header) check(path string) error {
 		return fmt.Errorf("%w: %s is an SQLite database, but not a store of Towline", store.ErrFormat, path)
 	case h.application != applicationID:
 		return fmt.Errorf("%w: %s belongs to another program (application id %#x)", store.ErrFormat, path, h.application)
-	case h.level < 1 || h.level > newestLevel:
-		return fmt.Errorf("%w: %s has format level %d, and this release reads levels 1 to %d: open it with a newer release", store.ErrFormat, path, h.level, newestLevel)
+	case h.level < 1 || h.level > ours.newest:
+		return fmt.Errorf("%w: %s has format level %d, and this release reads levels 1 to %d: open it with a newer release", store.ErrFormat, path, h.level, ours.newest)
 	}
 	return nil
 }
@@ -105,7 +112,7 @@ func stamp(ctx context.Context, d dsn) (h header, err error) {
 	defer tx.Rollback()
 	for _, set := range []string{
 		fmt.Sprintf("PRAGMA application_id = %d", applicationID),
-		fmt.Sprintf("PRAGMA user_version = %d", newestLevel),
+		fmt.Sprintf("PRAGMA user_version = %d", ours.written),
 	} {
 		if _, err := tx.ExecContext(ctx, set); err != nil {
 			return header{}, err

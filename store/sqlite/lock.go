@@ -148,4 +148,9 @@ func links(info os.FileInfo) uint64 {
 // info knows the file again.
 func (l *lock) info() (os.FileInfo, error) { return l.f.Stat() }
 
-func (l *lock) release() error { return l.f.Close() }
+func (l *lock) release() error {
+	if l.f == nil { // there was nothing to lock
+		return nil
+	}
+	return l.f.Close()
+}

@@ -1,0 +1,247 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/store"
+)
+
+// storeOf makes a store at rest with so many events.
+func storeOf(t *testing.T, path string, n int) {
+	t.Helper()
+	s, err := Open(context.Background(), path, Options{})
+	require.NoError(t, err)
+	for i := range n {
+		require.NoError(t, appendNext(s, i))
+	}
+	require.NoError(t, s.Close())
+}
+
+func logOf(t *testing.T, path string) []events.Envelope {
+	t.Helper()
+	s, err := Open(context.Background(), path, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	return readAll(t, s)
+}
+
+// DUR-5: a copy that is made while another process holds the store alone, and writes without a pause, is the log of one
+// moment: nothing that was on disk before it began is missing. The process goes on, and the copy is a store.
+func TestABackupUnderLoad(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "towline.db"), filepath.Join(dir, "copy.db")
+	c := start(t, "write", path)
+	for range 50 {
+		c.line(t)
+	}
+	var looks int
+	got, err := Backup(context.Background(), path, to, BackupOptions{Progress: func(done, total int) {
+		require.LessOrEqual(t, done, total)
+		looks++
+	}})
+	require.NoError(t, err)
+	require.Positive(t, looks)
+	require.GreaterOrEqual(t, int(got.Head), 50)
+	require.Equal(t, Copy{Path: to, Bytes: got.Bytes, Level: newestLevel, Epoch: 1, Head: got.Head, At: got.At}, got)
+	for range 50 {
+		c.line(t)
+	}
+	c.kill(t)
+	last := c.drain(t, 0)
+	require.NotContains(t, folder(t, dir), "copy.db-partial")
+	copied, all := logOf(t, to), logOf(t, path)
+	require.Len(t, copied, int(got.Head))
+	require.Equal(t, all[:len(copied)], copied)
+	require.GreaterOrEqual(t, len(all), last)
+}
+
+// HC-56: a store at rest is copied as it lies there: nothing appears beside it, and not a byte of it changes. While it is
+// copied nobody opens it.
+func TestABackupOfAStoreAtRest(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	storeOf(t, path, 3)
+	before := folder(t, dir)
+	_, err := Backup(context.Background(), path, filepath.Join(other, "copy.db"), BackupOptions{
+		Verify: func(_ context.Context, copied string) error {
+			require.Len(t, logOf(t, copied), 3)
+			return nil
+		},
+		Progress: func(int, int) {
+			_, err := Open(context.Background(), path, Options{})
+			require.ErrorIs(t, err, store.ErrLocked)
+		},
+	})
+	require.NoError(t, err)
+	delete(before, "towline.db-lock") // it says who has it
+	after := folder(t, dir)
+	delete(after, "towline.db-lock")
+	require.Equal(t, before, after)
+	require.Len(t, logOf(t, filepath.Join(other, "copy.db")), 3)
+}
+
+// A store that was killed has its newest commits in its WAL: they are in the copy, and the WAL stays as it was.
+func TestABackupOfAKilledStore(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	c := start(t, "write", path)
+	c.line(t)
+	c.kill(t)
+	last := c.drain(t, 1)
+	before := folder(t, dir)
+	require.NotEmpty(t, before["towline.db-wal"])
+	got, err := Backup(context.Background(), path, filepath.Join(other, "copy.db"), BackupOptions{})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, int(got.Head), last)
+	after := folder(t, dir)
+	for _, name := range []string{"towline.db", "towline.db-wal"} {
+		require.Equal(t, before[name], after[name], name)
+	}
+}
+
+// What a copy may not take the place of. Each refusal leaves the file as it was.
+func TestABackupReplacesNothingUnasked(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "towline.db"), filepath.Join(dir, "copy.db")
+	storeOf(t, path, 2)
+	require.NoError(t, os.WriteFile(to, []byte("mine"), 0o600))
+	backup := func(to string, force bool) error {
+		_, err := Backup(context.Background(), path, to, BackupOptions{Force: force})
+		return err
+	}
+	require.ErrorIs(t, backup(to, false), fs.ErrExist)
+	require.ErrorContains(t, backup(path, true), "is the store itself")
+	require.NoError(t, os.WriteFile(to+"-wal", nil, 0o600))
+	require.ErrorIs(t, backup(to, true), store.ErrLocked)
+	require.Equal(t, "mine", folder(t, dir)["copy.db"])
+	require.NoError(t, os.Remove(to+"-wal"))
+	require.NoError(t, backup(to, true))
+	require.Len(t, logOf(t, to), 2)
+	_, err := Backup(context.Background(), filepath.Join(dir, "none.db"), to+"2", BackupOptions{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = os.Stat(filepath.Join(dir, "none.db"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// DUR-5: what fails, or dies, on the way leaves no file that could be taken for a copy; and the next one is not disturbed by
+// what a killed one has left.
+func TestABackupThatFailsLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "towline.db"), filepath.Join(dir, "copy.db")
+	storeOf(t, path, 2)
+	bad := errors.New("not good")
+	_, err := Backup(context.Background(), path, to, BackupOptions{Verify: func(context.Context, string) error { return bad }})
+	require.ErrorIs(t, err, bad)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = Backup(ctx, path, to, BackupOptions{})
+	require.ErrorIs(t, err, context.Canceled)
+	c := start(t, "backup-small", path+" "+to)
+	said, ok := c.end(t)
+	require.False(t, ok)
+	require.Contains(t, said, store.ErrUnavailable.Error(), "a full disk")
+	for name := range folder(t, dir) {
+		require.False(t, strings.HasPrefix(name, "copy.db"), name)
+	}
+	c = start(t, "backup-die", path+" "+to)
+	_, ok = c.end(t)
+	require.False(t, ok)
+	require.NoFileExists(t, to)
+	require.DirExists(t, to+"-partial")
+	_, err = Backup(context.Background(), path, to, BackupOptions{})
+	require.NoError(t, err)
+	require.NoDirExists(t, to+"-partial")
+	require.Len(t, logOf(t, to), 2)
+}
+
+func init() {
+	// backup-small copies where there is room for some pages only.
+	roles["backup-small"] = func(arg string) error {
+		path, to, _ := strings.Cut(arg, " ")
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 20 << 10, Max: 20 << 10}); err != nil {
+			return err
+		}
+		_, err := Backup(context.Background(), path, to, BackupOptions{})
+		return err
+	}
+	// backup-die is killed with a copy that is whole, and has no name yet.
+	roles["backup-die"] = func(arg string) error {
+		path, to, _ := strings.Cut(arg, " ")
+		_, err := Backup(context.Background(), path, to, BackupOptions{Verify: func(context.Context, string) error {
+			return killSelf()
+		}})
+		return err
+	}
+}
+
+func killSelf() error {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		return err
+	}
+	select {}
+}
+
+// A damaged store has no good copy, and one is not made of it.
+func TestABackupOfADamagedStore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	storeOf(t, path, 200)
+	damage(t, path)
+	_, err := Backup(context.Background(), path, filepath.Join(dir, "copy.db"), BackupOptions{})
+	require.ErrorIs(t, err, ErrDamaged)
+	require.NoFileExists(t, filepath.Join(dir, "copy.db"))
+}
+
+// damage overwrites the last page of a file.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte(strings.Repeat("broken ", 500)), info.Size()-4096)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// The oldest copies of a store go first, and no other file does.
+func TestBackupsArePruned(t *testing.T) {
+	dir := t.TempDir()
+	path := "/srv/towline.db"
+	none, err := Backups(path, filepath.Join(dir, "missing"))
+	require.NoError(t, err)
+	require.Empty(t, none)
+	began := time.Date(2026, 11, 29, 23, 59, 59, 0, time.UTC)
+	for i := range 4 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, BackupName(path, began.Add(time.Duration(i)*time.Hour))), nil, 0o600))
+	}
+	others := []string{"towline-notes.db", "towline-20261129T235959Z.db.txt", "other-20261129T235959Z.db"}
+	for _, name := range others {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	removed, err := PruneBackups(path, dir, 3)
+	require.NoError(t, err)
+	require.Len(t, removed, 1)
+	require.Equal(t, began, removed[0].At)
+	left, err := Backups(path, dir)
+	require.NoError(t, err)
+	require.Len(t, left, 3)
+	require.Equal(t, filepath.Join(dir, "towline-20261130T005959Z.db"), left[0].Path)
+	for _, name := range others {
+		require.FileExists(t, filepath.Join(dir, name))
+	}
+	removed, err = PruneBackups(path, dir, 0)
+	require.NoError(t, err)
+	require.Empty(t, removed)
+}

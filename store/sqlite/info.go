@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Info is what a store says of itself to whoever only reads it.
+type Info struct {
+	Copy            // how far it is; Bytes is the file without its WAL
+	WAL     int64   `json:"wal"` // bytes of the WAL; 0: there is none
+	Free    int64   // bytes of the file that hold nothing any more
+	Tables  []Table // the largest first
+	Writes  int     // the highest format level to which this release can raise it
+	Release int     // the highest that this release reads
+}
+
+// Table is how much room a table takes, with its indexes.
+type Table struct {
+	Name  string
+	Bytes int64
+}
+
+// Look says what a store at a path holds. It changes nothing, and works beside a running engine. Errors: as those of Backup.
+func Look(ctx context.Context, path string) (i Info, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("look at the store: %w", classify(err))
+		}
+	}()
+	if path, err = resolve(path); err != nil {
+		return i, err
+	}
+	d := dsn{path: path, busyTimeout: busyTimeout}
+	if err := isStore(ctx, d); err != nil {
+		return i, err
+	}
+	db, release, err := openForCopy(ctx, d)
+	if err != nil {
+		return i, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	h, err := readHeader(ctx, path, db)
+	if err != nil {
+		return i, err
+	}
+	i.Path, i.Level = path, int(h.level)
+	i.Release, i.Writes = Levels()
+	if i.Epoch, err = readEpoch(ctx, db); err != nil {
+		return i, err
+	}
+	const newest = `SELECT position, at FROM events ORDER BY position DESC LIMIT 1`
+	if err := db.QueryRowContext(ctx, newest).Scan(&i.Head, &i.At); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return i, err
+	}
+	if err := i.measure(ctx, db); err != nil {
+		return i, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return i, err
+	}
+	i.Bytes = info.Size()
+	if wal, err := os.Stat(path + "-wal"); err == nil {
+		i.WAL = wal.Size()
+	}
+	return i, nil
+}
+
+// measure counts the pages of each table, which reads all of them.
+func (i *Info) measure(ctx context.Context, db *sql.DB) (err error) {
+	const free = `SELECT (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size)`
+	if err := db.QueryRowContext(ctx, free).Scan(&i.Free); err != nil {
+		return err
+	}
+	const sizes = `
+		SELECT s.tbl_name, sum(d.pgsize)
+		FROM dbstat AS d
+		JOIN sqlite_schema AS s ON s.name = d.name
+		WHERE d.aggregate = TRUE
+		GROUP BY s.tbl_name
+		ORDER BY 2 DESC, 1`
+	rows, err := db.QueryContext(ctx, sizes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var t Table
+		if err := rows.Scan(&t.Name, &t.Bytes); err != nil {
+			return err
+		}
+		i.Tables = append(i.Tables, t)
+	}
+	return rows.Err()
+}

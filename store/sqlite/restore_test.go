@@ -1,0 +1,161 @@
+package sqlite
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/store"
+)
+
+func restoredAt() time.Time { return time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) }
+
+const asideSuffix = "-before-20261130T080000Z"
+
+// twoStores makes a store of five events and a copy of its first three.
+func twoStores(t *testing.T) (path, copied string) {
+	t.Helper()
+	dir := t.TempDir()
+	path, copied = filepath.Join(dir, "towline.db"), filepath.Join(dir, "copy.db")
+	storeOf(t, path, 3)
+	_, err := Backup(context.Background(), path, copied, BackupOptions{})
+	require.NoError(t, err)
+	storeOf(t, path, 2)
+	return path, copied
+}
+
+func epochOf(t *testing.T, path string) (epoch int) {
+	t.Helper()
+	s, err := Open(context.Background(), path, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.NoError(t, s.Read(context.Background(), func(r store.Reader) (err error) {
+		return r.Query(func(row store.Row) error { return row.Scan(&epoch) }, `SELECT coalesce(max(epoch), 1) FROM restores`)
+	}))
+	return epoch
+}
+
+// DUR-5: a restore puts the copy in the place of the store, keeps both, and raises the epoch above that of either, however
+// often the same copy is restored: a sink has seen the fences of every life.
+func TestARestore(t *testing.T) {
+	path, copied := twoStores(t)
+	before := folder(t, filepath.Dir(path))
+	for i := range 3 {
+		at := restoredAt().Add(time.Duration(i) * time.Second)
+		r, err := Restore(context.Background(), copied, path, RestoreOptions{Now: func() time.Time { return at }})
+		require.NoError(t, err)
+		require.Equal(t, i+2, r.Epoch)
+		require.EqualValues(t, 3, r.Head)
+		require.Equal(t, path, r.Path)
+		require.EqualValues(t, []int{5, 3, 3}[i], r.Replaced.Head)
+		require.Equal(t, i+2, epochOf(t, path))
+		require.Len(t, logOf(t, path), 3)
+		require.Len(t, logOf(t, r.Aside), int(r.Replaced.Head))
+	}
+	after := folder(t, filepath.Dir(path))
+	require.Equal(t, before["copy.db"], after["copy.db"])
+	require.Equal(t, before["towline.db"], after["towline.db"+asideSuffix])
+	require.NoDirExists(t, path+"-restoring")
+	require.NoFileExists(t, path+"-wal")
+}
+
+// DUR-5: a copy restores where there was no store, and an operator who knows of a later life can name an epoch.
+func TestARestoreOnAnotherPath(t *testing.T) {
+	_, copied := twoStores(t)
+	path := filepath.Join(t.TempDir(), "elsewhere.db")
+	r, err := Restore(context.Background(), copied, path, RestoreOptions{Epoch: 9})
+	require.NoError(t, err)
+	require.Empty(t, r.Aside)
+	require.Nil(t, r.Replaced)
+	require.Equal(t, 9, epochOf(t, path))
+	require.Len(t, logOf(t, path), 3)
+}
+
+// What cannot be restored changes nothing.
+func TestARestoreIsRefused(t *testing.T) {
+	path, copied := twoStores(t)
+	restore := func(from string) error {
+		_, err := Restore(context.Background(), from, path, RestoreOptions{})
+		return err
+	}
+	bad := filepath.Join(t.TempDir(), "bad.db")
+	storeOf(t, bad, 200)
+	damage(t, bad)
+	require.ErrorIs(t, restore(bad), ErrDamaged)
+	require.NoError(t, os.WriteFile(bad, []byte("text"), 0o600))
+	require.ErrorIs(t, restore(bad), store.ErrFormat)
+	require.ErrorContains(t, restore(path), "is the store itself")
+	require.Error(t, restore(filepath.Join(t.TempDir(), "none.db")))
+	for _, role := range []string{"open", "open-shared"} {
+		c := start(t, role, path)
+		require.Equal(t, "ready", c.line(t))
+		require.ErrorIs(t, restore(copied), store.ErrLocked)
+		_, ok := c.end(t)
+		require.True(t, ok)
+	}
+	require.Len(t, logOf(t, path), 5)
+	require.Equal(t, 1, epochOf(t, path))
+}
+
+// DUR-5: a store that is damaged is what a restore is for: it is set aside with its WAL, as it is.
+func TestARestoreOverADamagedStore(t *testing.T) {
+	path, copied := twoStores(t)
+	require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
+	require.NoError(t, os.WriteFile(path+"-wal", []byte("rest"), 0o600))
+	r, err := Restore(context.Background(), copied, path, RestoreOptions{Now: restoredAt})
+	require.NoError(t, err)
+	require.Nil(t, r.Replaced)
+	files := folder(t, filepath.Dir(path))
+	require.Equal(t, "text", files["towline.db"+asideSuffix])
+	require.Equal(t, "rest", files["towline.db"+asideSuffix+"-wal"])
+	require.Len(t, logOf(t, path), 3)
+}
+
+// DUR-5: a restore that is killed behind any of its steps, while the last commits of the old store lie in a WAL, leaves the
+// old store or the new one, each whole; the next restore goes through.
+func TestARestoreIsKilled(t *testing.T) {
+	for _, step := range []string{"locked", "copied", "settled", "begun", "aside", "bare", "moved"} {
+		t.Run(step, func(t *testing.T) {
+			path, copied := twoStores(t)
+			w := start(t, "write", path)
+			w.line(t)
+			w.kill(t)
+			w.drain(t, 0)
+			c := start(t, "restore-die", strings.Join([]string{step, copied, path}, " "))
+			_, ok := c.end(t)
+			require.False(t, ok)
+			log := logOf(t, path)
+			if step == "moved" {
+				require.Len(t, log, 3)
+				require.Equal(t, 2, epochOf(t, path))
+				require.Greater(t, len(logOf(t, path+asideSuffix)), 5)
+			} else {
+				require.Greater(t, len(log), 5)
+				require.Equal(t, 1, epochOf(t, path))
+			}
+			r, err := Restore(context.Background(), copied, path, RestoreOptions{})
+			require.NoError(t, err)
+			require.Equal(t, epochOf(t, path), r.Epoch)
+			require.Len(t, logOf(t, path), 3)
+			require.NoDirExists(t, path+"-restoring")
+		})
+	}
+}
+
+func init() {
+	// restore-die is killed behind a step of a restore.
+	roles["restore-die"] = func(arg string) error {
+		words := strings.Fields(arg)
+		_, err := Restore(context.Background(), words[1], words[2], RestoreOptions{Now: restoredAt, step: func(step string) {
+			if step == words[0] {
+				panic(killSelf()) // it does not return
+			}
+		}})
+		return err
+	}
+}
