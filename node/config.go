@@ -61,6 +61,8 @@ type Config struct {
 	Version   string    // of the program, for the record; empty: not recorded
 	// VerifyEvery is how often a running node proves its views and its log; zero: once a day, negative: never (L-8).
 	VerifyEvery time.Duration
+	// Backups are made by a running node into a folder; zero: none.
+	Backups Backups
 	// Unsynced gives up durability across power loss for speed (DUR-2); the start says so.
 	Unsynced bool
 	// AllowNetworkFS opens a store on a network file system, without WAL (DUR-3).
@@ -118,6 +120,9 @@ func (c Config) Check() error {
 func (c Config) check(logger *slog.Logger) error {
 	if c.Store == "" {
 		return errors.New("store is empty: give the path of the store's file, which is made if it is missing")
+	}
+	if err := c.Backups.check(); err != nil {
+		return err
 	}
 	for _, s := range c.Syncs {
 		if err := s.check(); err != nil {

@@ -46,6 +46,11 @@ type effects struct {
 var modes = map[string]events.DeliveryMode{"exactly": towline.ExactlyOnce, "most": towline.AtMostOnce}
 
 func openEffects(ctx context.Context, dir string, say func()) (*effects, error) {
+	return openEffectsOn(ctx, filepath.Join(dir, "towline.db"), dir, say)
+}
+
+// openEffectsOn has its store elsewhere than its effects.
+func openEffectsOn(ctx context.Context, store, dir string, say func()) (*effects, error) {
 	own, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "own.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_txlock=immediate")
 	if err != nil {
 		return nil, err
@@ -67,7 +72,7 @@ func openEffects(ctx context.Context, dir string, say func()) (*effects, error) 
 		syncs = append(syncs, s)
 	}
 	e.Node, err = node.Open(ctx, node.Config{
-		Store: filepath.Join(dir, "towline.db"), Syncs: syncs, Logger: quiet(), Unsynced: true,
+		Store: store, Syncs: syncs, Logger: quiet(), Unsynced: true,
 		Knobs: towline.Knobs{ReconcileInterval: time.Second, BackfillChunk: day},
 	})
 	if err != nil {

@@ -39,6 +39,7 @@ type Node struct {
 	bus      *local.Bus
 	apps     appRoute // of application messages
 	logger   *slog.Logger
+	backups  backups
 
 	mu      sync.Mutex
 	begun   bool               // it was run, or closed
@@ -226,6 +227,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return n.verifyDaily(relaying) })
 	group.Go(func() error { return n.schedules(relaying) })
+	group.Go(func() error { return n.keepBackups(relaying) })
 	if n.workers() < 0 {
 		n.logger.Info("no local workers: what has no route is left to other processes of the store")
 	}

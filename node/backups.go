@@ -1,0 +1,152 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/store/sqlite"
+)
+
+// Backups say when a running node copies its store by itself.
+type Backups struct {
+	Every time.Duration // between two copies; zero: none are made
+	Dir   string        // where they go; made if missing. Empty: the folder "backup" beside the store
+	Keep  int           // how many stay, the newest; zero: 7, negative: all
+}
+
+const keptBackups = 7
+
+func (b Backups) dir(store string) string {
+	return cmp.Or(b.Dir, filepath.Join(filepath.Dir(store), "backup"))
+}
+
+func (b Backups) check() error {
+	if b.Every < 0 {
+		return fmt.Errorf("backups: every %s is no time between two: give one, or 0 for none", b.Every)
+	}
+	return nil
+}
+
+// BackupState is how the regular backup of a node fares. The zero BackupState is that of a node that makes none.
+type BackupState struct {
+	Every  time.Duration `json:"every,omitzero"`
+	Newest time.Time     `json:"newest,omitzero"` // when the newest copy in the folder was begun; zero: there is none
+	Path   string        `json:"path,omitzero"`   // of it
+	// Error is why the last one was not made; empty: it was, or none has been due yet.
+	Error string `json:"error,omitzero"`
+}
+
+// Overdue reports a backup that should have been made long ago: two times of Every have passed.
+func (b BackupState) Overdue(now time.Time) bool {
+	return b.Every > 0 && now.Sub(b.Newest) > 2*b.Every
+}
+
+// backups is the loop that makes them.
+type backups struct {
+	mu    sync.Mutex
+	state BackupState
+}
+
+// BackupState says how the regular backup fares (Config.Backups).
+func (n *Node) BackupState() BackupState {
+	n.backups.mu.Lock()
+	defer n.backups.mu.Unlock()
+	return n.backups.state
+}
+
+func (b *backups) note(change func(*BackupState)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.state)
+}
+
+// backupAgain is when a backup that failed is tried again: the disk may be full, or a mount away.
+const backupAgain = time.Minute
+
+// keepBackups copies the store when the newest copy is as old as Backups.Every, also over restarts, and removes the oldest. A
+// failure is logged, shown, and tried again: nothing else waits for it.
+func (n *Node) keepBackups(ctx context.Context) error {
+	c := n.c.Backups
+	if c.Every <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(n.untilBackup(n.wall()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		now := n.wall()
+		if wait := n.untilBackup(now); wait > 0 { // somebody else has made one, or the clock was set back
+			timer.Reset(min(wait, c.Every))
+			continue
+		}
+		err := n.regularBackup(ctx, now)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, towline.ErrStopped):
+			return nil
+		case err != nil:
+			n.backups.note(func(s *BackupState) { s.Error = err.Error() })
+			n.logger.Error("backup", "error", err)
+			timer.Reset(min(backupAgain, c.Every))
+		default:
+			timer.Reset(n.untilBackup(n.wall()))
+		}
+	}
+}
+
+func (n *Node) wall() time.Time {
+	if n.c.Now != nil {
+		return n.c.Now()
+	}
+	return time.Now()
+}
+
+// untilBackup is how long the newest copy lasts. One from the future, of a clock that ran ahead, holds up none for longer than
+// a whole time between two.
+func (n *Node) untilBackup(now time.Time) time.Duration {
+	all, err := sqlite.Backups(n.store.Path(), n.c.Backups.dir(n.store.Path()))
+	n.backups.note(func(s *BackupState) {
+		s.Every = n.c.Backups.Every
+		if len(all) > 0 {
+			s.Newest, s.Path = all[len(all)-1].At, all[len(all)-1].Path
+		}
+	})
+	if err != nil || len(all) == 0 {
+		return 0
+	}
+	return max(min(all[len(all)-1].At.Add(n.c.Backups.Every).Sub(now), n.c.Backups.Every), 0)
+}
+
+func (n *Node) regularBackup(ctx context.Context, now time.Time) error {
+	path := n.store.Path()
+	dir := n.c.Backups.dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	began := time.Now()
+	made, err := n.Backup(ctx, filepath.Join(dir, sqlite.BackupName(path, now)), BackupOptions{Force: true})
+	if err != nil {
+		return err
+	}
+	n.backups.note(func(s *BackupState) { s.Newest, s.Path, s.Error = now, made.Path, "" })
+	n.logger.Info("backed up", "file", made.Path, "position", made.Head, "bytes", made.Bytes, "took", time.Since(began))
+	keep := cmp.Or(n.c.Backups.Keep, keptBackups)
+	removed, err := sqlite.PruneBackups(path, dir, keep)
+	if err != nil {
+		return fmt.Errorf("remove old backups: %w", err)
+	}
+	for _, b := range removed {
+		n.logger.Info("removed an old backup", "file", b.Path)
+	}
+	return nil
+}
