@@ -18,7 +18,10 @@ func (s *Server) controlOperations() {
 		Method: http.MethodPost, Path: "/v1/pause", Summary: "Pause the engine or a source",
 		Description: "Nothing is dispatched; triggers are accepted, and what runs goes on. A pause of what is paused changes nothing, and the first reason stays.",
 	}, []string{CodeNotFound}, s.pause)
-	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause of the engine or a source, or confirm the clock"}, []string{CodeNotFound}, s.resume)
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/resume", Summary: "End a pause of the engine or a source, or the hold of a restored store, or confirm the clock",
+		Description: "With after_restore, what a restored store holds back is sent from now on: look at what waits first. What is not held or paused stays as it is.",
+	}, []string{CodeNotFound}, s.resume)
 }
 
 func (s *Server) pause(ctx context.Context, in *pauseInput) (*Answer[Paused], error) {
@@ -35,17 +38,21 @@ func (s *Server) resume(ctx context.Context, in *resumeInput) (*Answer[Paused], 
 	writing, done := detached(ctx, writeTime)
 	defer done()
 	by := s.by(ctx, in.Body.Reason)
-	if in.Body.ClockOK {
-		if in.Body.Source != "" {
-			return nil, newProblem(CodeInvalidRequest, "source and clock_ok are two requests").withField("clock_ok").withFix("send one of them")
-		}
-		_, err := s.engine().ConfirmClock(writing, by) // a clock that needs no word is fine, too
-		return s.paused(writing, err)
+	in.Body.Reason = "" // it is in by; what is left says what is to end
+	var err error
+	switch in.Body {
+	case ResumeRequest{}:
+		err = s.engine().ResumeEngine(writing, by)
+	case ResumeRequest{Source: in.Body.Source}:
+		err = s.engine().ResumeSource(writing, in.Body.Source, by)
+	case ResumeRequest{ClockOK: true}:
+		_, err = s.engine().ConfirmClock(writing, by) // a clock that needs no word is fine, too
+	case ResumeRequest{AfterRestore: true}:
+		_, err = s.engine().ReleaseHold(writing, by)
+	default:
+		return nil, newProblem(CodeInvalidRequest, "source, clock_ok and after_restore are a request each").withField("source").withFix("send one of them")
 	}
-	if in.Body.Source != "" {
-		return s.paused(writing, s.engine().ResumeSource(writing, in.Body.Source, by))
-	}
-	return s.paused(writing, s.engine().ResumeEngine(writing, by))
+	return s.paused(writing, err)
 }
 
 // paused shows what is paused behind an action.

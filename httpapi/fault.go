@@ -78,6 +78,8 @@ func problemOf(err error) *Problem {
 		p := newProblem(CodeLeaseLost, "the lease is no longer yours")
 		p.Reason = lostReason(err)
 		return p
+	case errors.Is(err, towline.ErrRestoredHold):
+		return newProblem(CodeRestoredHold, "the store was restored, and hands out nothing until an operator releases it")
 	case errors.Is(err, towline.ErrNotClaimable), errors.Is(err, towline.ErrTooEarly):
 		p := newProblem(CodeNotClaimable, "the unit is not waiting for a worker")
 		if errors.Is(err, towline.ErrTooEarly) {

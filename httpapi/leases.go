@@ -29,7 +29,7 @@ func (s *Server) leaseOperations() {
 	Register(s, huma.Operation{
 		Method: http.MethodPost, Path: "/v1/units/{id}/claim", Summary: "Claim the unit of a message",
 		Description: "409 not_claimable: it is not yours. Settle the message and do nothing.",
-	}, []string{CodeNotFound, CodeNotClaimable, CodeTooEarly}, s.claim)
+	}, []string{CodeNotFound, CodeNotClaimable, CodeTooEarly, CodeRestoredHold}, s.claim)
 	op := huma.Operation{
 		Method: http.MethodPost, Path: "/v1/leases/claim", Summary: "Claim the next units, without a message",
 		Description: "204: there was none until the end of wait_ms.",

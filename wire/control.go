@@ -10,9 +10,10 @@ type PauseRequest struct {
 
 // ResumeRequest is the body of POST /v1/resume.
 type ResumeRequest struct {
-	Source  string `json:"source,omitzero" doc:"not given: the engine"`
-	ClockOK bool   `json:"clock_ok,omitzero" doc:"the wall clock is right although it lies before the newest event (CLK-7); ends no pause, and goes with no source"`
-	Reason  string `json:"reason" minLength:"1" doc:"for the record"`
+	Source       string `json:"source,omitzero" doc:"not given: the engine"`
+	AfterRestore bool   `json:"after_restore,omitzero" doc:"ends the hold of a restored store, and no pause; goes with no source"`
+	ClockOK      bool   `json:"clock_ok,omitzero" doc:"the wall clock is right although it lies before the newest event (CLK-7); ends no pause, and goes with no source"`
+	Reason       string `json:"reason" minLength:"1" doc:"for the record"`
 }
 
 // Paused is what is paused now.

@@ -29,12 +29,15 @@ func (p *program) resumeCommand() *cobra.Command {
 		body.Source, body.Reason = source, reason
 		return c.Resume(ctx, body)
 	})
-	c.Short = "End a pause of the engine or a source, or confirm the clock"
-	c.Long = `Ends a pause. --clock-ok says that the wall clock is right although it lies before the
-newest event, so that schedules go on.`
-	c.Example = "  towline resume --reason 'the disk is new'\n  towline resume --source orders --reason 'it has a new token'\n  towline resume --clock-ok --reason 'it ran ahead for a day'"
+	c.Short = "End a pause, the hold of a restored store, or the doubt about a clock"
+	c.Long = `Ends a pause. --after-restore ends the hold of a restored store: what it holds back is sent
+from now on, so look at towline outbox list first. --clock-ok says that the wall clock is
+right although it lies before the newest event, so that schedules go on.`
+	c.Example = "  towline resume --reason 'the disk is new'\n  towline resume --source orders --reason 'it has a new token'\n  towline resume --after-restore --reason 'what was sent is resolved'\n  towline resume --clock-ok --reason 'it ran ahead for a day'"
 	c.Flags().StringVar(source, "source", "", "this `SOURCE`, and not the engine")
+	c.Flags().BoolVar(&body.AfterRestore, "after-restore", false, "end the hold of a restored store")
 	c.Flags().BoolVar(&body.ClockOK, "clock-ok", false, "the wall clock is right")
+	c.MarkFlagsMutuallyExclusive("source", "after-restore", "clock-ok")
 	return c
 }
 
