@@ -52,15 +52,15 @@ func storeKeys() []Key {
 			Doc: "Size budget: no new run is accepted above it, those that are open end. 0: none.",
 		},
 		{
-			Path: "store.backup.every", Later: true, Form: Duration, Default: "0s", Min: "1m", zero: true, at: fixed(func(c *Config) *duration { return &c.Store.Backup.Every }),
+			Path: "store.backup.every", Form: Duration, Default: "0s", Min: "1m", zero: true, at: fixed(func(c *Config) *duration { return &c.Store.Backup.Every }),
 			Doc: "Time between two backups. 0: none.",
 		},
 		{
-			Path: "store.backup.dir", Later: true, Form: Path, Default: "backup", at: fixed(func(c *Config) *string { return &c.Store.Backup.Dir }),
+			Path: "store.backup.dir", Form: Path, Default: "backup", at: fixed(func(c *Config) *string { return &c.Store.Backup.Dir }),
 			Doc: "Folder of the backups.",
 		},
 		{
-			Path: "store.backup.keep", Later: true, Form: Count, Default: "7", Min: "1", at: fixed(func(c *Config) *int { return &c.Store.Backup.Keep }),
+			Path: "store.backup.keep", Form: Count, Default: "7", Min: "1", at: fixed(func(c *Config) *int { return &c.Store.Backup.Keep }),
 			Doc: "How many backups stay; the oldest goes first.",
 		},
 		{
