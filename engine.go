@@ -37,6 +37,9 @@ type Config struct {
 	// NoMessages says that this process neither publishes application messages nor consumes them, so that Why names what
 	// they wait for (WHY-6).
 	NoMessages bool
+	// MaxBytes is the size budget of the store (DUR-6): from seven eighths of it on no new run is accepted, and those that are
+	// open end. Zero: none.
+	MaxBytes int64
 	// FoldCache is how many folded streams the writer keeps; zero: 16384.
 	FoldCache int
 	// ReactionLimit is the most reactions that one Execute may have; zero: 10,000, and three for each open unit. Passing it
@@ -75,6 +78,8 @@ type Engine struct {
 	origin  events.NodeID // the first in the log: the identity of the store, which copies share
 	version string
 	limit   int
+
+	maxBytes int64 // of the store; 0: no budget
 
 	noMessages bool // it has nowhere to send application messages to
 
@@ -116,7 +121,7 @@ func Open(ctx context.Context, s store.Store, c Config) (*Engine, error) {
 	e := &Engine{
 		timers: timers,
 		store:  s, clock: c.Clock, syncs: syncs, lister: c.Lister, logger: c.Logger, version: c.Version,
-		limit: c.ReactionLimit, noMessages: c.NoMessages, signals: newSignals(),
+		limit: c.ReactionLimit, noMessages: c.NoMessages, maxBytes: c.MaxBytes, signals: newSignals(),
 	}
 	if e.clock == nil {
 		e.clock = NewClock(time.Now)

@@ -3,6 +3,7 @@ package towline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -43,8 +44,12 @@ func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 	if err != nil {
 		return nil, err
 	}
+	full, err := e.budgetCondition(ctx)
+	if err != nil {
+		return nil, err
+	}
 	r := e.clock.look()
-	return append(holdCondition(life), e.clockConditions(r.wall, max(r.at, head), confirmed)...), nil
+	return slices.Concat(holdCondition(life), full, e.clockConditions(r.wall, max(r.at, head), confirmed)), nil
 }
 
 func holdCondition(life projections.Restored) []Condition {

@@ -48,7 +48,7 @@ const Unavailable = "unavailable"
 //
 // The same key with the same request returns the first run, for api.idempotency_ttl. A request that selects nothing is
 // accepted, too: its run has no units and ends as failed, with the reason no_sync_units_planned (P-5). Errors, each of which has written nothing: *RequestError
-// (which is ErrInvalid, ErrNotFound, or ErrSourcePaused if every source that was asked for is paused), *PlanTooLargeError, *RunExistsError, ErrKeyReused, ErrUnavailable.
+// (which is ErrInvalid, ErrNotFound, or ErrSourcePaused if every source that was asked for is paused), *PlanTooLargeError, *RunExistsError, ErrKeyReused, *DiskBudgetError, ErrUnavailable.
 func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
 	req, err := e.request(spec)
 	if err != nil {
@@ -387,14 +387,19 @@ func (t *Tx) unitsOf(req request, l listing) ([]events.UnitPlanned, []events.Lef
 
 // admit answers a request whose key is known, and refuses one whose sync has a run open and allows no second.
 func (t *Tx) admit(req request) (known Planned, found bool, err error) {
-	if known, found, err = t.e.keyed(t.View(), req, t.now); err != nil || found || !req.sync.OneActiveRun {
+	if known, found, err = t.e.keyed(t.View(), req, t.now); err != nil || found {
 		return known, found, err
 	}
-	open, exists, err := t.View().OpenRunOf(req.sync.Name)
-	if err == nil && exists {
-		err = &RunExistsError{Sync: req.sync.Name, Run: open}
+	if req.sync.OneActiveRun {
+		open, exists, err := t.View().OpenRunOf(req.sync.Name)
+		if err == nil && exists {
+			err = &RunExistsError{Sync: req.sync.Name, Run: open}
+		}
+		if err != nil {
+			return Planned{}, false, err
+		}
 	}
-	return Planned{}, false, err
+	return Planned{}, false, t.hasRoom()
 }
 
 // accept opens the job and the run with its units.

@@ -35,7 +35,7 @@ type RetrySpec struct {
 // A work item whose reference unit has not succeeded is retried only together with it (P-9). The same key with the same
 // request returns the first run, for api.idempotency_ttl. Errors, each of which has written nothing: *RequestError, which
 // is ErrNotFound (also for a sync, source or dataset that is no longer configured), ErrConflict while the run is open,
-// ErrSourcePaused if every source of it is paused, or ErrInvalid, also if there is nothing to retry; *PlanTooLargeError, *RunExistsError, ErrKeyReused, ErrUnavailable.
+// ErrSourcePaused if every source of it is paused, or ErrInvalid, also if there is nothing to retry; *PlanTooLargeError, *RunExistsError, ErrKeyReused, *DiskBudgetError, ErrUnavailable.
 func (e *Engine) RetryFailed(ctx context.Context, spec RetrySpec) (Planned, error) {
 	by, err := e.operator(spec.By)
 	if err != nil {

@@ -48,8 +48,8 @@ func storeKeys() []Key {
 			Doc: "Open the store on a network file system all the same, whose locks are not to be relied upon.",
 		},
 		{
-			Path: "store.max_bytes", Later: true, Form: Bytes, Default: "512MiB", Min: "16MiB", zero: true, at: fixed(func(c *Config) *Size { return &c.Store.MaxBytes }),
-			Doc: "Size budget: no new run is accepted above it, those that are open end. 0: none.",
+			Path: "store.max_bytes", Form: Bytes, Default: "512MiB", Min: "16MiB", zero: true, at: fixed(func(c *Config) *Size { return &c.Store.MaxBytes }),
+			Doc: "Size budget: no new run is accepted from seven eighths of it on, those that are open end. 0: none.",
 		},
 		{
 			Path: "store.backup.every", Form: Duration, Default: "0s", Min: "1m", zero: true, at: fixed(func(c *Config) *duration { return &c.Store.Backup.Every }),

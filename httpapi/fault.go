@@ -54,6 +54,7 @@ func problemOf(err error) *Problem {
 		id       *events.IDError
 		request  *towline.RequestError
 		tooMany  *towline.PlanTooLargeError
+		full     *towline.DiskBudgetError
 		exists   *towline.RunExistsError
 		rejected *decider.Rejection
 	)
@@ -70,6 +71,8 @@ func problemOf(err error) *Problem {
 		p := newProblem(CodeRunExists, exists.Error())
 		p.Holder = &Holder{ID: exists.Run, Alias: exists.Run.Short(), Self: runPath(exists.Run)}
 		return p.withFix("towline run watch " + exists.Run.Short() + ", or towline run cancel " + exists.Run.Short())
+	case errors.As(err, &full):
+		return newProblem(CodeDiskBudget, full.Error())
 	case errors.As(err, &tooMany):
 		return newProblem(CodePlanTooLarge, tooMany.Error())
 	case errors.Is(err, towline.ErrKeyReused):

@@ -28,7 +28,7 @@ type Readiness struct {
 
 // Reason is one thing that is not as it should be.
 type Reason struct {
-	What  string    `json:"what" enum:"store_unavailable,loop_stalled,not_running,clock,breaker_open,overdue,unresolved,parked,held"`
+	What  string    `json:"what" enum:"store_unavailable,loop_stalled,not_running,clock,breaker_open,overdue,unresolved,parked,held,restored_hold,disk_budget,backup"`
 	ID    string    `json:"id,omitzero" doc:"of what it is about"`
 	Since time.Time `json:"since,omitzero"`
 	Text  string    `json:"text,omitzero"`
@@ -150,13 +150,21 @@ func (s *Server) loops(r *Readiness, down func(Reason)) {
 
 // conditions are what a person should know, and what nobody needs to be woken for.
 func (s *Server) conditions(ctx context.Context) (out []Reason, err error) {
-	clock, err := s.engine().Health(ctx)
+	known, err := s.engine().Health(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range clock {
-		out = append(out, Reason{What: "clock", ID: c.Name, Text: c.Text, Fix: "set the clock, or confirm that it is right: towline resume --clock-ok"})
+	for _, c := range known {
+		switch c.Name {
+		case towline.RestoredHold:
+			out = append(out, Reason{What: CodeRestoredHold, Text: c.Text, Fix: mustPage(CodeRestoredHold).Fix})
+		case towline.DiskBudget:
+			out = append(out, Reason{What: CodeDiskBudget, Text: c.Text, Fix: mustPage(CodeDiskBudget).Fix})
+		default:
+			out = append(out, Reason{What: "clock", ID: c.Name, Text: c.Text, Fix: "set the clock, or confirm that it is right: towline resume --clock-ok"})
+		}
 	}
+	out = append(out, s.backup()...)
 	err = s.engine().View(ctx, func(v projections.View) error {
 		breakers, err := v.OpenBreakers()
 		for _, b := range breakers {
@@ -168,6 +176,22 @@ func (s *Server) conditions(ctx context.Context) (out []Reason, err error) {
 		return err
 	})
 	return out, err
+}
+
+// backup names a regular backup that is long overdue, with its age.
+func (s *Server) backup() []Reason {
+	b := s.c.Node.BackupState()
+	if now := time.Now(); b.Overdue(now) {
+		text := "none was made yet"
+		if !b.Newest.IsZero() {
+			text = fmt.Sprintf("the newest is %s old, and one is due every %s", now.Sub(b.Newest).Round(time.Second), b.Every)
+		}
+		if b.Error != "" {
+			text += ": " + b.Error
+		}
+		return []Reason{{What: "backup", Since: b.Newest, Text: text, Fix: "make room in store.backup.dir, or look at the log of the process"}}
+	}
+	return nil
 }
 
 // waiting adds entries that wait for a person, and the oldest that is overdue.

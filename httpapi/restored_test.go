@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +32,10 @@ func restored(t *testing.T) func(*setup) {
 // until an operator ends the hold with a reason.
 func TestARestoredStoreIsReleased(t *testing.T) {
 	w := start(t, oneDay, byWorkers, restored(t))
+	var ready httpapi.Readiness
+	w.send("GET", "/readyz", nil).is(http.StatusOK, &ready)
+	require.Equal(t, "degraded", ready.Status)
+	require.Equal(t, "restored_hold", ready.Reasons[0].What)
 	run := w.plan(1)
 	var units httpapi.List[httpapi.Unit]
 	w.send("GET", "/v1/runs/"+run.Alias+"/units", nil).is(http.StatusOK, &units)
@@ -50,4 +55,30 @@ func TestARestoredStoreIsReleased(t *testing.T) {
 	w.eventually(func() bool {
 		return w.send("POST", "/v1/units/"+units.Items[0].ID.String()+"/claim", map[string]any{"worker": "w"}).status == http.StatusOK
 	})
+}
+
+// DUR-6, T-2: at its size budget a store answers 507 to whoever asks for a run, and nothing was accepted; readiness says so.
+func TestAStoreAtItsSizeBudgetAnswers507(t *testing.T) {
+	w := start(t, oneDay, func(c *setup) { c.node.MaxBytes = 1 << 17 })
+	require.Contains(t, w.send("POST", "/v1/runs", map[string]any{"sync": "days"}).problem("disk_budget").Detail, "store.max_bytes")
+	var ready httpapi.Readiness
+	w.send("GET", "/readyz", nil).is(http.StatusOK, &ready)
+	require.Equal(t, "disk_budget", ready.Reasons[0].What)
+	var runs httpapi.List[httpapi.Run]
+	w.send("GET", "/v1/runs", nil).is(http.StatusOK, &runs)
+	require.Empty(t, runs.Items)
+}
+
+// A regular backup that could not be made for long is named, with what hinders it.
+func TestABackupThatIsOverdueIsNamed(t *testing.T) {
+	w := start(t, oneDay, func(c *setup) {
+		c.node.Backups = node.Backups{Every: time.Millisecond, Dir: filepath.Join(c.node.Store, "no folder")}
+	})
+	var ready httpapi.Readiness
+	w.eventually(func() bool {
+		w.send("GET", "/readyz", nil).is(http.StatusOK, &ready)
+		return len(ready.Reasons) > 0
+	})
+	require.Equal(t, "backup", ready.Reasons[0].What)
+	require.Contains(t, ready.Reasons[0].Text, "none was made yet: ")
 }

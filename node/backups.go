@@ -45,7 +45,7 @@ type BackupState struct {
 
 // Overdue reports a backup that should have been made long ago: two times of Every have passed.
 func (b BackupState) Overdue(now time.Time) bool {
-	return b.Every > 0 && now.Sub(b.Newest) > 2*b.Every
+	return b.Every > 0 && now.Sub(b.Newest) > 2*b.Every && (!b.Newest.IsZero() || b.Error != "")
 }
 
 // backups is the loop that makes them.

@@ -61,6 +61,8 @@ type Config struct {
 	Version   string    // of the program, for the record; empty: not recorded
 	// VerifyEvery is how often a running node proves its views and its log; zero: once a day, negative: never (L-8).
 	VerifyEvery time.Duration
+	// MaxBytes is the size budget of the store (towline.Config.MaxBytes, DUR-6); zero: none.
+	MaxBytes int64
 	// Backups are made by a running node into a folder; zero: none.
 	Backups Backups
 	// Unsynced gives up durability across power loss for speed (DUR-2); the start says so.

@@ -92,7 +92,7 @@ func (n *Node) assemble(ctx context.Context, syncs []towline.Sync, ports map[str
 	n.engine, err = towline.Open(ctx, n.store, towline.Config{
 		Syncs: syncs, Schedules: n.c.Schedules, NoSchedules: n.c.NoSchedules, Knobs: n.c.Knobs, Lister: lister{n.c.Syncs}, Clock: clock, Entropy: n.c.Entropy, Version: n.c.Version,
 		Host: host, PID: os.Getpid(), Logger: n.logger,
-		NoMessages: n.route(events.KindMessage) == nil,
+		NoMessages: n.route(events.KindMessage) == nil, MaxBytes: n.c.MaxBytes,
 	})
 	if err != nil {
 		return err

@@ -95,5 +95,8 @@ func (r *Reader) Loops() []relay.Loop { return nil }
 // Transport is empty: a reader publishes nothing.
 func (r *Reader) Transport(events.Kind) string { return "" }
 
+// BackupState of a reader is zero: it makes no backup.
+func (r *Reader) BackupState() BackupState { return BackupState{} }
+
 // Close removes what was folded. The store is as it was.
 func (r *Reader) Close() error { return errors.Join(r.engine.CloseReader(), r.store.Close()) }

@@ -81,6 +81,7 @@ func (p *program) check(ctx context.Context) []finding {
 	}
 	out = append(out, checkSyncs(ctx, c)...)
 	out = append(out, checkStore(ctx, c)...)
+	out = append(out, checkKept(ctx, c)...)
 	return append(out, checkListen(c), checkDisk(c))
 }
 

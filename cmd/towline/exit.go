@@ -98,6 +98,7 @@ var codes = []struct {
 	{is(towline.ErrNotFound), exitNotFound},
 	{is(towline.ErrConflict), exitConflict},
 	{is(towline.ErrSourcePaused), exitConflict},
+	{as[*towline.DiskBudgetError], exitConflict},
 	{is(towline.ErrKeyReused), exitConflict},
 	{is(towline.ErrInvalid), exitUsage},
 	{as[*towline.PlanTooLargeError], exitUsage},

@@ -116,3 +116,30 @@ func (f storeFacts) write(w io.Writer) {
 		fmt.Fprintf(w, "%9s  %s\n", size(t.Bytes), t.Name)
 	}
 }
+
+// checkKept names a budget that is used up, and a backup that is long overdue (DUR-6). A store that is not there has neither.
+func checkKept(ctx context.Context, c *config.Config) (out []finding) {
+	f, err := factsOf(ctx, c)
+	if err != nil {
+		return nil // checkStore says why
+	}
+	const eighths, taken = 8, 7 // of the budget, from where no run is accepted
+	if used := f.Bytes - f.Free; f.MaxBytes > 0 && used >= f.MaxBytes/eighths*taken {
+		out = append(out, finding{
+			What: "budget", State: failed, Text: fmt.Sprintf("%s of %s are used, so no new run is accepted", size(used), size(f.MaxBytes)), Fix: "raise store.max_bytes",
+		})
+	}
+	every := c.Store.Backup.Every
+	if every <= 0 {
+		return out
+	}
+	b := finding{What: "backup", State: fine, Text: "none yet in " + f.Backups.Dir}
+	if f.Backups.Count > 0 {
+		age := time.Since(f.Backups.Newest)
+		b.Text = fmt.Sprintf("%d in %s, the newest %s old", f.Backups.Count, f.Backups.Dir, age.Round(time.Second))
+		if age > 2*every {
+			b.State, b.Fix = warning, "look at the log of the engine, or whether one runs"
+		}
+	}
+	return append(out, b)
+}

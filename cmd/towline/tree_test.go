@@ -53,7 +53,7 @@ func TestExitCodes(t *testing.T) {
 		exitFailed:      {errors.New("any other")},
 		exitUsage:       {&usageError{err: io.EOF}, &configError{io.EOF}, towline.ErrInvalid, &towline.PlanTooLargeError{}},
 		exitNotFound:    {towline.ErrNotFound},
-		exitConflict:    {towline.ErrConflict, store.ErrLocked, &towline.RunExistsError{}, towline.ErrSourcePaused},
+		exitConflict:    {towline.ErrConflict, store.ErrLocked, &towline.RunExistsError{}, towline.ErrSourcePaused, &towline.DiskBudgetError{}},
 		exitUnreachable: {store.ErrUnavailable, store.ErrMoved},
 		exitFormat:      {store.ErrFormat, store.ErrNetworkFS},
 		exitTimeout:     {&exitError{code: exitTimeout}},
