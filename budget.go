@@ -2,6 +2,7 @@ package towline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/towline-dev/towline/store"
@@ -70,8 +71,12 @@ func (e *Engine) budgetCondition(ctx context.Context) ([]Condition, error) {
 		r, err = e.roomIn(tx)
 		return err
 	})
-	if full := r.full(); err == nil && full != nil {
+	if err != nil {
+		return nil, err
+	}
+	var full *DiskBudgetError
+	if errors.As(r.full(), &full) {
 		return []Condition{{DiskBudget, full.Error()}}, nil
 	}
-	return nil, err
+	return nil, nil
 }

@@ -32,7 +32,7 @@ const copyPages = 1024
 // copyStore copies the store at d into a new file, page by page, as it was at one moment. The snapshot keeps the writer's
 // WAL from starting over until the copy is whole, and nothing else from anybody.
 func copyStore(ctx context.Context, d dsn, to string, progress func(done, total int)) (err error) {
-	source, release, err := openForCopy(ctx, d)
+	source, release, err := openForCopy(d)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func copyStore(ctx context.Context, d dsn, to string, progress func(done, total 
 
 // openForCopy opens a store to read it. One with a WAL is read through SQLite's own locks, and is not changed: not even its
 // WAL is copied back. One without is in nobody's use; it is kept from being opened meanwhile, and read without a WAL.
-func openForCopy(ctx context.Context, d dsn) (db *sql.DB, release func() error, err error) {
+func openForCopy(d dsn) (db *sql.DB, release func() error, err error) {
 	name, free := d.peek(), func() error { return nil }
 	if _, err := os.Stat(d.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
 		l, err := holdStill(d.path)

@@ -38,7 +38,7 @@ func Look(ctx context.Context, path string) (i Info, err error) {
 	if err := isStore(ctx, d); err != nil {
 		return i, err
 	}
-	db, release, err := openForCopy(ctx, d)
+	db, release, err := openForCopy(d)
 	if err != nil {
 		return i, err
 	}
