@@ -37,7 +37,6 @@ right although it lies before the newest event, so that schedules go on.`
 	c.Flags().StringVar(source, "source", "", "this `SOURCE`, and not the engine")
 	c.Flags().BoolVar(&body.AfterRestore, "after-restore", false, "end the hold of a restored store")
 	c.Flags().BoolVar(&body.ClockOK, "clock-ok", false, "the wall clock is right")
-	c.MarkFlagsMutuallyExclusive("source", "after-restore", "clock-ok")
 	return c
 }
 
