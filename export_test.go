@@ -44,7 +44,7 @@ const VerifyPage = verifyPage
 
 // VerifyInPages is Verify with pages of so many rows.
 func (e *Engine) VerifyInPages(ctx context.Context, scratch store.Store, page int) (Verification, error) {
-	return e.verify(ctx, scratch, page)
+	return e.verify(ctx, scratch, page, func(events.Position) {})
 }
 
 // CachedFolds is how many folds the writer keeps.

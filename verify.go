@@ -17,6 +17,8 @@ type Verification struct {
 	Position    events.Position // of the last comparison: the log was folded up to here
 	Violations  []check.Violation
 	Differences []string // between the views and the folds of the log, one sentence each
+	// NoViews: the store has no views of this release, and an engine that only reads makes none. So only the log was proved.
+	NoViews bool
 }
 
 // OK reports that nothing was found.
@@ -37,22 +39,33 @@ const verifyPage = 1000
 // (DUR-4). Time and scratch grow with the log; memory grows with what is open, and a little with each unit that has ended,
 // which the checker remembers. Nothing is written to the log. After an error what was found until then is in the
 // Verification.
+//
+// An engine that only reads keeps nothing in memory: there the slots are those that its views give.
 func (e *Engine) Verify(ctx context.Context, scratch store.Store) (Verification, error) {
-	return e.verify(ctx, scratch, verifyPage)
+	return e.verify(ctx, scratch, verifyPage, func(events.Position) {})
 }
 
-func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Verification, error) {
-	var v Verification
+// VerifyTelling is Verify, which tells how far it has come: up to which event the log was folded. That is most of the work.
+func (e *Engine) VerifyTelling(ctx context.Context, scratch store.Store, tell func(at events.Position)) (Verification, error) {
+	return e.verify(ctx, scratch, verifyPage, tell)
+}
+
+func (e *Engine) verify(ctx context.Context, scratch store.Store, page int, tell func(events.Position)) (Verification, error) {
+	v := Verification{NoViews: e.reads != nil && e.reads.past != nil}
 	checker := check.New(check.Options{Settings: e.checkSettings()})
 	f, err := e.newFolds(ctx, scratch, checker)
 	if err != nil {
 		return v, err
 	}
-	if v.Differences, err = f.compareTables(ctx, page); err == nil {
+	f.tell = tell
+	if !v.NoViews {
+		v.Differences, err = f.compareTables(ctx, page)
+	}
+	if err == nil {
 		err = f.toHead(ctx)
 	}
 	var memory inMemory
-	if err == nil {
+	if err == nil && !v.NoViews {
 		memory, err = e.verifyHot(ctx)
 	}
 	if err == nil {
@@ -66,6 +79,9 @@ func (e *Engine) verify(ctx context.Context, scratch store.Store, page int) (Ver
 	v.Differences = append(v.Differences, differences...)
 	if err != nil {
 		return v, fmt.Errorf("compare the folds: %w", err)
+	}
+	if v.NoViews {
+		return v, nil
 	}
 	v.Differences = append(v.Differences, memory.differences...)
 	v.Differences = append(v.Differences, compareSlots(memory, checker, events.SpanOf(e.inForce.Load().Stale))...)
@@ -100,6 +116,7 @@ type folds struct {
 	tables  *projections.Scratch
 	checker *check.Checker
 	at      events.Position
+	tell    func(at events.Position)
 }
 
 func (e *Engine) newFolds(ctx context.Context, scratch store.Store, checker *check.Checker) (*folds, error) {
@@ -110,7 +127,7 @@ func (e *Engine) newFolds(ctx context.Context, scratch store.Store, checker *che
 		})
 		return history, err
 	})
-	return &folds{e: e, scratch: scratch, tables: tables, checker: checker}, err
+	return &folds{e: e, scratch: scratch, tables: tables, checker: checker, tell: func(events.Position) {}}, err
 }
 
 // forward brings both folds to a position, which is that of an event. It reads the log in pages without a snapshot, so
@@ -126,6 +143,7 @@ func (f *folds) forward(ctx context.Context, to events.Position) error {
 			refused = f.tables.Apply(ctx, page)
 		}
 		page = page[:0]
+		f.tell(f.at)
 	}
 	enough := errors.New("enough")
 	err := f.e.Log(ctx, f.at, func(env events.Envelope) error {
@@ -423,8 +441,15 @@ type inMemory struct {
 	differences []string // from the tables
 }
 
-// verifyHot compares what the writer keeps in memory with the tables.
+// verifyHot compares what the writer keeps in memory with the tables. Without a writer it is what a start would read.
 func (e *Engine) verifyHot(ctx context.Context) (m inMemory, err error) {
+	if e.reads != nil {
+		err = e.reads.ask(ctx, e, func(tx *Tx) error {
+			m = inMemory{position: tx.hot.Position(), now: tx.now, inUse: tx.hot.InUse(tx.now)}
+			return nil
+		})
+		return m, err
+	}
 	err = e.Transact(ctx, "", func(tx *Tx) error {
 		m = inMemory{position: tx.hot.Position(), now: tx.now, inUse: tx.hot.InUse(tx.now)}
 		loaded, err := projections.LoadHot(tx.tx, e.mem.knobs())

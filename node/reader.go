@@ -74,6 +74,20 @@ func (r *Reader) AsOf(ctx context.Context, p events.Position) (*towline.Past, er
 	return past, nil
 }
 
+// Verify proves the log and compares every view with it, as Node.Verify does, with or without a node at work on the store. tell
+// hears up to which event the log was folded; nil: nobody does. The scratch store needs as much room as the store has.
+func (r *Reader) Verify(ctx context.Context, tell func(at events.Position)) (towline.Verification, error) {
+	s, err := r.newScratch(ctx)
+	if err != nil {
+		return towline.Verification{}, err
+	}
+	if tell == nil {
+		tell = func(events.Position) {}
+	}
+	v, err := r.engine.VerifyTelling(ctx, s, tell)
+	return v, errors.Join(err, s.Close())
+}
+
 func (r *Reader) newScratch(ctx context.Context) (store.Store, error) {
 	dir, err := os.MkdirTemp(r.c.Scratch, "towline-read-")
 	if err != nil {

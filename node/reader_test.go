@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -106,6 +107,43 @@ func TestAReaderAnswersAsTheNodeDoes(t *testing.T) {
 
 	require.NoError(t, n.Engine().CancelRun(ctx, run, by))
 	require.Equal(t, answers(t, n.Engine(), run), answers(t, r.Engine(), run), "it sees what has been committed since")
+}
+
+// I-26, B-1: whoever reads the store of a node at work proves its log and compares its views, leases and slots included, and
+// says so if they differ. Views of another release are not compared.
+func TestAReaderVerifies(t *testing.T) {
+	n, path, _ := stuck(t)
+	defer n.end()
+	ctx := context.Background()
+	var told events.Position
+	v, err := openReader(t, path).Verify(ctx, func(at events.Position) { told = at })
+	require.NoError(t, err)
+	require.True(t, v.OK(), "%v %v", v.Violations, v.Differences)
+	require.False(t, v.NoViews)
+	require.Equal(t, v.Position, told)
+	head, err := n.Engine().Head(ctx)
+	require.NoError(t, err)
+	require.Equal(t, head, v.Position)
+
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	_, err = n.DB().Exec("VACUUM INTO '" + copied + "'")
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", "file:"+copied)
+	require.NoError(t, err)
+	_, err = db.Exec("UPDATE units SET lease_expires_at = 1 WHERE lease_expires_at IS NOT NULL")
+	require.NoError(t, err)
+	v, err = openReader(t, copied).Verify(ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, v.Violations)
+	require.Contains(t, strings.Join(v.Differences, "\n"), "slots in use of the engine: memory counts 0, the checker's fold 1")
+
+	_, err = db.Exec("UPDATE projection SET revision = revision + 1")
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	v, err = openReader(t, copied).Verify(ctx, nil)
+	require.NoError(t, err)
+	require.True(t, v.OK())
+	require.True(t, v.NoViews)
 }
 
 // DUR-8: tables of another release are neither used nor made anew. The answers come from the log, and are the same.

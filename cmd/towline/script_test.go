@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 		"ask": ask, "until": until, "worker": worker,
 	}
 	maps.Copy(commands, commandsOfClients)
+	maps.Copy(commands, commandsOffline)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -52,19 +53,29 @@ func TestScripts(t *testing.T) {
 func repo(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))
-	run := func(date string, args ...string) {
-		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=ada", "-c", "user.email=ada@example.org"}, args...)...)
-		cmd.Env = append(git.Environment(), "GIT_COMMITTER_DATE="+date, "GIT_AUTHOR_DATE="+date)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			ts.Fatalf("git %v: %v: %s", args, err, out)
-		}
-	}
-	run("", "init", "-q")
+	gitIn(ts, dir, "", "init", "-q")
 	for _, month := range []string{"2024-01", "2024-02", "2024-05"} {
-		ts.Check(os.WriteFile(filepath.Join(dir, "file"), []byte(month+"\n"), 0o600))
-		run(month+"-03T12:00:00Z", "add", "file")
-		run(month+"-03T12:00:00Z", "commit", "-q", "-m", month)
+		commitIn(ts, dir, month)
+	}
+}
+
+// commitIn makes a commit of a month.
+func commitIn(ts *testscript.TestScript, dir, month string) {
+	file, err := os.OpenFile(filepath.Join(dir, "file"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	_, err = fmt.Fprintln(file, month)
+	ts.Check(err)
+	ts.Check(file.Close())
+	gitIn(ts, dir, month+"-03T12:00:00Z", "add", "file")
+	gitIn(ts, dir, month+"-03T12:00:00Z", "commit", "-q", "-m", month)
+}
+
+func gitIn(ts *testscript.TestScript, dir, date string, args ...string) {
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=ada", "-c", "user.email=ada@example.org"}, args...)...)
+	cmd.Env = append(git.Environment(), "GIT_COMMITTER_DATE="+date, "GIT_AUTHOR_DATE="+date)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		ts.Fatalf("git %v: %v: %s", args, err, out)
 	}
 }
 
