@@ -180,5 +180,5 @@ func (p *page) release() {
 		row.Own = false
 		t.Rows = append(t.Rows, row)
 	}
-	p.write("fold", t)
+	p.writeFold(t)
 }

@@ -453,7 +453,7 @@ func TestRenewalsAreFoldedOnAPage(t *testing.T) {
 	folded := html(t, h, replay.HTMLOptions{})
 	require.Contains(t, folded, "10 lease renewals: unit 1 north/articles")
 	require.NotContains(t, folded, "UnitLeaseRenewed")
-	require.Contains(t, folded, ">&#43;4m20s<", "where the lease ended at last")
+	require.Contains(t, folded, ">+4m20s<", "where the lease ended at last")
 	require.Equal(t, 10, strings.Count(html(t, h, replay.HTMLOptions{Renewals: true}), "UnitLeaseRenewed"))
 }
 

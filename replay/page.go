@@ -6,7 +6,6 @@ import (
 	_ "embed" // of the files of a page
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"strings"
 
 	"github.com/towline-dev/towline/events"
@@ -19,11 +18,8 @@ var (
 	pageStyle string
 	//go:embed page/page.js
 	pageScript string
-	//go:embed page/page.tmpl
-	pageText string
 
-	pageTemplate = template.Must(template.New("page").Parse(pageText))
-	pagePolicy   = fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'", hashOf(pageStyle), hashOf(pageScript))
+	pagePolicy = fmt.Sprintf("default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'", hashOf(pageStyle), hashOf(pageScript))
 )
 
 func hashOf(text string) string {
@@ -47,23 +43,22 @@ type page struct {
 	fold    *fold                               // nil: nothing is held back
 }
 
-func (p *page) write(part string, data any) {
+func (p *page) put(piece markup, values ...any) {
 	if p.err == nil {
-		p.err = pageTemplate.ExecuteTemplate(p.w, part, data)
+		p.err = put(p.w, piece, values...)
 	}
 }
 
 // head is all before the first step.
 func (p *page) head(run projections.SyncRun) {
 	h := p.h
-	p.write("head", map[string]any{
-		"Policy": pagePolicy, "Style": template.CSS(pageStyle),
-		"Run": h.Run.String(), "Job": h.Job.String(), "Sync": printable(h.Sync), "Mode": string(h.Mode), "Units": amount(h.Units, "unit"),
-		"Planned": h.PlannedAt.String(), "Planner": named(h.Planner),
-		"Class": classOf(string(run.Status)), "Status": spaced(run.Status), "Outcome": p.outcome(run),
-		"Position": int64(h.Position), "At": h.At.String(), "Since": p.since(h.At),
-		"Steps": amount(p.seen.steps, "event"), "Facts": p.seen.facts(), "Story": p.seen.story(),
-		"Picture": p.seen.draw(), "Subjects": p.seen.subjects(), "States": unitStates[:],
+	p.writeHead(heading{
+		Run: h.Run.String(), Job: h.Job.String(), Sync: printable(h.Sync), Mode: string(h.Mode), Units: amount(h.Units, "unit"),
+		Planned: h.PlannedAt.String(), Planner: named(h.Planner),
+		Class: classOf(string(run.Status)), Status: spaced(run.Status), Outcome: p.outcome(run),
+		Position: int64(h.Position), At: h.At.String(), Since: p.since(h.At),
+		Steps: amount(p.seen.steps, "event"), Facts: p.seen.facts(), Story: p.seen.story(),
+		Picture: p.seen.draw(), Subjects: p.seen.subjects(),
 	})
 }
 
@@ -165,7 +160,7 @@ func (p *page) tell(s Step) {
 	for _, c := range append(own, others...) {
 		t.Rows = append(t.Rows, p.changed(s, c, c.Op))
 	}
-	p.write("step", t)
+	p.writeStep(t)
 }
 
 func (p *page) label(s Subject) string {
@@ -242,12 +237,12 @@ func (p *page) enter(s Step) {
 		t.By = n.Short()
 	}
 	p.node = s.Event.Node
-	p.write("transaction", t)
+	p.writeTransaction(t)
 }
 
 func (p *page) leave() {
 	if p.open > 0 {
-		p.write("end of transaction", nil)
+		p.put("</ol></li>\n")
 	}
 	p.open = 0
 }
@@ -260,7 +255,7 @@ func (p *page) deaths(list []Restart, before events.Position) {
 		if i > 0 {
 			id = ""
 		}
-		p.write("restart", map[string]any{"ID": id, "How": string(r.How), "Lines": p.ended(r)})
+		p.writeDeath(id, r.How, p.ended(r))
 		p.node = r.To.Node
 	}
 }
@@ -274,5 +269,5 @@ func (p *page) tail(run projections.SyncRun) {
 			p.deaths([]Restart{d.Restart}, 0)
 		}
 	}
-	p.write("tail", map[string]any{"Outcome": p.outcome(run), "Position": int64(p.h.Position), "Since": p.since(p.h.At), "Script": template.JS(pageScript)})
+	p.writeTail(p.outcome(run), int64(p.h.Position), p.since(p.h.At))
 }

@@ -21,6 +21,9 @@ type TextOptions struct {
 	Keep  func(Step) bool // nil: every step
 	// Renewals writes each renewal of a lease. False: several in a row become one line.
 	Renewals bool
+	// Behind is called behind each event that was written, when all of it has reached w. Its error ends the text, and is
+	// returned as it is. nil: nobody waits.
+	Behind func(Step) error
 }
 
 const (
@@ -46,8 +49,18 @@ func Text(ctx context.Context, w io.Writer, h *History, o TextOptions) error {
 		if err != nil {
 			return fmt.Errorf("replay run %s: %w", h.Run, err)
 		}
-		if last = s; o.Renewals || !p.hold(s) {
-			p.step(s)
+		if last = s; !o.Renewals && p.hold(s) {
+			continue
+		}
+		p.step(s)
+		if o.Behind == nil {
+			continue
+		}
+		if err := buffered.Flush(); err != nil {
+			return err
+		}
+		if err := o.Behind(s); err != nil {
+			return err
 		}
 	}
 	p.release()
