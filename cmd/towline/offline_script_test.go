@@ -4,6 +4,7 @@ package main
 
 import (
 	"database/sql"
+	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite" // scripts change files as somebody else would
@@ -11,7 +12,7 @@ import (
 
 // commandsOffline are those of scripts about commands that look at files.
 var commandsOffline = map[string]func(*testscript.TestScript, bool, []string){
-	"sql": runSQL, "commit": commit, "copydb": copyDB,
+	"sql": runSQL, "commit": commit, "copydb": copyDB, "lastrun": spokenOf,
 }
 
 // commit DIR MONTH adds one to a repository.
@@ -31,4 +32,19 @@ func runSQL(ts *testscript.TestScript, _ bool, args []string) {
 // copyDB FROM TO makes a copy of a store, which may be in use, in one piece.
 func copyDB(ts *testscript.TestScript, _ bool, args []string) {
 	runSQL(ts, false, []string{args[0], "VACUUM INTO '" + ts.MkAbs(args[1]) + "'"})
+}
+
+// spokenOf NAME sets RUN to the newest run that this towline has spoken of.
+func spokenOf(ts *testscript.TestScript, _ bool, args []string) {
+	var said string
+	if c := running.of(ts)[args[0]]; c != nil {
+		said = c.all.String()
+	} else {
+		said = ts.ReadFile(args[0] + ".err")
+	}
+	found := regexp.MustCompile(`(?m)^run ([0-9A-Z]{6}) `).FindAllStringSubmatch(said, -1)
+	if len(found) == 0 {
+		ts.Fatalf("%s speaks of no run:\n%s", args[0], said)
+	}
+	ts.Setenv("RUN", found[len(found)-1][1])
 }
