@@ -155,6 +155,19 @@ func seqOf(frame *http.Response) events.Position {
 
 // send returns an answer that is no problem. Whoever gets it closes its body.
 func (c *Client) send(ctx context.Context, of call) (*http.Response, error) {
+	frame, err := c.frame(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	if frame.StatusCode >= http.StatusMultipleChoices {
+		defer frame.Body.Close()
+		return nil, c.problemOf(frame)
+	}
+	return frame, nil
+}
+
+// frame returns an answer, whatever it says. Whoever gets it closes its body.
+func (c *Client) frame(ctx context.Context, of call) (*http.Response, error) {
 	var body io.Reader
 	if of.body != nil {
 		b, err := json.Marshal(of.body)
@@ -186,10 +199,6 @@ func (c *Client) send(ctx context.Context, of call) (*http.Response, error) {
 	frame, err := c.http.Do(r)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
-	}
-	if frame.StatusCode >= http.StatusMultipleChoices {
-		defer frame.Body.Close()
-		return nil, c.problemOf(frame)
 	}
 	return frame, nil
 }

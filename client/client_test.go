@@ -15,6 +15,7 @@ import (
 	"github.com/towline-dev/towline/client"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/httpapi"
+	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/wire"
 )
 
@@ -174,6 +175,33 @@ func TestEveryFieldOfAProblemArrives(t *testing.T) {
 }
 
 // Whoever does not reach a node hears which one, and what is no node's answer is not taken for one.
+// A node that works, one that is degraded, and a store that is read: none of them is an error.
+func TestWhetherANodeIsReady(t *testing.T) {
+	w := start(t)
+	c := w.client(client.Config{})
+	var ready wire.Readiness
+	require.Eventually(t, func() bool { // its loops begin when they do
+		var err error
+		ready, err = c.Ready(t.Context())
+		require.NoError(t, err)
+		return ready.Status == "ok"
+	}, time.Minute, time.Millisecond)
+	require.NotEmpty(t, ready.Loops)
+
+	r, err := node.OpenReader(t.Context(), node.ReaderConfig{Store: w.store})
+	require.NoError(t, err)
+	s, err := httpapi.New(httpapi.Config{Node: r})
+	require.NoError(t, err)
+	inside, err := client.New(client.Config{Address: "http://localhost", Transport: s.Inside()})
+	require.NoError(t, err)
+	ready, err = inside.Ready(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "unavailable", ready.Status)
+	require.Equal(t, "not_running", ready.Reasons[0].What)
+	require.NoError(t, s.Close())
+	require.NoError(t, r.Close())
+}
+
 func TestWhereNoNodeAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/runs/moved" {

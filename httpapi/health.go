@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/wire"
 )
 
 // Health says that the process can answer. It is never tied to one row of work.
@@ -19,29 +20,14 @@ type Health struct {
 	Status string `json:"status" enum:"ok"`
 }
 
-// Readiness says whether the node does its work, and what a person should know.
-type Readiness struct {
-	Status  string   `json:"status" enum:"ok,degraded,unavailable" doc:"degraded: it works, and something needs a look"`
-	Reasons []Reason `json:"reasons" nullable:"false"`
-	Loops   []Loop   `json:"loops" nullable:"false" doc:"of the engine, with the age of their last success"`
-}
-
-// Reason is one thing that is not as it should be.
-type Reason struct {
-	What  string    `json:"what" enum:"store_unavailable,loop_stalled,not_running,clock,breaker_open,overdue,unresolved,parked,held,restored_hold,disk_budget,backup"`
-	ID    string    `json:"id,omitzero" doc:"of what it is about"`
-	Since time.Time `json:"since,omitzero"`
-	Text  string    `json:"text,omitzero"`
-	Fix   string    `json:"fix,omitzero"`
-}
-
-// Loop is one of the loops of the engine.
-type Loop struct {
-	Name        string `json:"name"`
-	LastSuccess int64  `json:"last_success_age_ms" doc:"-1: there was none yet"`
-	FailingMS   int64  `json:"failing_ms,omitzero" doc:"for how long each round has failed"`
-	Error       string `json:"error,omitzero"`
-}
+type (
+	// Readiness is that of package wire.
+	Readiness = wire.Readiness
+	// Reason is that of package wire.
+	Reason = wire.Reason
+	// Loop is that of package wire.
+	Loop = wire.Loop
+)
 
 // Version of the program and its node.
 type Version struct {

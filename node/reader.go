@@ -74,6 +74,18 @@ func (r *Reader) AsOf(ctx context.Context, p events.Position) (*towline.Past, er
 	return past, nil
 }
 
+// Integrity is what SQLite finds wrong with the file: its first sentence about it; empty: nothing. It looks at every page, and
+// a file of which that takes longer than a snapshot may last is ErrUnavailable: copy it, and look at the copy.
+func (r *Reader) Integrity(ctx context.Context) (wrong string, err error) {
+	err = r.store.Read(ctx, func(tx store.Reader) error {
+		return tx.Query(func(row store.Row) error { return row.Scan(&wrong) }, `PRAGMA quick_check(1)`)
+	})
+	if wrong == "ok" {
+		wrong = ""
+	}
+	return wrong, err
+}
+
 // Verify proves the log and compares every view with it, as Node.Verify does, with or without a node at work on the store. tell
 // hears up to which event the log was folded; nil: nobody does. The scratch store needs as much room as the store has.
 func (r *Reader) Verify(ctx context.Context, tell func(at events.Position)) (towline.Verification, error) {

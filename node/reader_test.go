@@ -109,6 +109,31 @@ func TestAReaderAnswersAsTheNodeDoes(t *testing.T) {
 	require.Equal(t, answers(t, n.Engine(), run), answers(t, r.Engine(), run), "it sees what has been committed since")
 }
 
+// A file whose pages do not fit together is told from one that is whole.
+func TestAReaderLooksAtTheFile(t *testing.T) {
+	n, path, _ := stuck(t)
+	defer n.end()
+	wrong, err := openReader(t, path).Integrity(context.Background())
+	require.NoError(t, err)
+	require.Empty(t, wrong)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	_, err = n.DB().Exec("VACUUM INTO '" + copied + "'")
+	require.NoError(t, err)
+	var page, size int64 // of a table that nothing here reads
+	db, err := sql.Open("sqlite", "file:"+copied)
+	require.NoError(t, err)
+	require.NoError(t, db.QueryRow("SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'feed_groups'").Scan(&page, &size))
+	require.NoError(t, db.Close())
+	f, err := os.OpenFile(copied, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{0xAA, 0xAA, 0xAA, 0xAA}, (page-1)*size)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	wrong, err = openReader(t, copied).Integrity(context.Background())
+	require.NoError(t, err)
+	require.NotEmpty(t, wrong)
+}
+
 // I-26, B-1: whoever reads the store of a node at work proves its log and compares its views, leases and slots included, and
 // says so if they differ. Views of another release are not compared.
 func TestAReaderVerifies(t *testing.T) {

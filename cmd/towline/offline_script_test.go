@@ -4,6 +4,7 @@ package main
 
 import (
 	"database/sql"
+	"os"
 	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -12,7 +13,7 @@ import (
 
 // commandsOffline are those of scripts about commands that look at files.
 var commandsOffline = map[string]func(*testscript.TestScript, bool, []string){
-	"sql": runSQL, "commit": commit, "copydb": copyDB, "lastrun": spokenOf,
+	"sql": runSQL, "commit": commit, "copydb": copyDB, "lastrun": spokenOf, "tear": tear,
 }
 
 // commit DIR MONTH adds one to a repository.
@@ -47,4 +48,18 @@ func spokenOf(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s speaks of no run:\n%s", args[0], said)
 	}
 	ts.Setenv("RUN", found[len(found)-1][1])
+}
+
+// tear FILE TABLE spoils the first page of a table.
+func tear(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", "file:"+ts.MkAbs(args[0]))
+	ts.Check(err)
+	var page, size int64
+	ts.Check(db.QueryRow("SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = $1", args[1]).Scan(&page, &size))
+	ts.Check(db.Close())
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY, 0)
+	ts.Check(err)
+	defer f.Close()
+	_, err = f.WriteAt([]byte{0xAA, 0xAA, 0xAA, 0xAA}, (page-1)*size)
+	ts.Check(err)
 }
