@@ -174,7 +174,6 @@ func TestEveryFieldOfAProblemArrives(t *testing.T) {
 	require.ElementsMatch(t, names(reflect.TypeFor[httpapi.Holder]()), names(reflect.TypeFor[client.Holder]()))
 }
 
-// Whoever does not reach a node hears which one, and what is no node's answer is not taken for one.
 // A node that works, one that is degraded, and a store that is read: none of them is an error.
 func TestWhetherANodeIsReady(t *testing.T) {
 	w := start(t)
@@ -202,6 +201,7 @@ func TestWhetherANodeIsReady(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
+// Whoever does not reach a node hears which one, and what is no node's answer is not taken for one.
 func TestWhereNoNodeAnswers(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/runs/moved" {

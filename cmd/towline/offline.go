@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,6 +48,14 @@ func (p *program) reading(ctx context.Context, fn func(*node.Reader) error) erro
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	return err
+}
+
+// fileError is that of a file which a command line names.
+func fileError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &exitError{exitNotFound, err}
 	}
 	return err
 }
