@@ -2,8 +2,6 @@ package crash
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/sim"
 )
 
 // Case is one crash, with all that decides how the recovery from it goes: a piece of a log, what its processes were
@@ -130,7 +129,7 @@ func (c Case) Play(ctx context.Context, dir string) (out Played, err error) {
 	if len(c.scene.calls) > 0 {
 		out.Called = callNames(c.scene.calls, namesOf(boundaries))
 	}
-	out.Log = hash(e.log)
+	out.Log = sim.HashLog(e.log)
 	return out, nil
 }
 
@@ -165,20 +164,6 @@ func (c Case) Reproduces(p Played) error {
 		return fmt.Errorf("the verdict is %s, as in release %s, and the recovery has taken another way: this is release %s", p.Verdict, c.Release, release())
 	}
 	return nil
-}
-
-// hash is that of every event with its place and time.
-func hash(log []events.Envelope) string {
-	sum := sha256.New()
-	for _, env := range log {
-		record, err := events.Encode(env.Event)
-		if err != nil {
-			panic(fmt.Sprintf("crash: an event of a log cannot be encoded: %v", err))
-		}
-		fmt.Fprintf(sum, "%d %d %s %d %d %d %d %q %q %d %s %s\n", env.Position, env.Tx, streamName(env.Stream), env.Version, env.At,
-			record.Type, record.Schema, env.Actor, env.Command, env.Cause, env.Node, record.Data)
-	}
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 const module = "github.com/towline-dev/towline"
