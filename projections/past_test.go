@@ -45,7 +45,7 @@ func cut(t *testing.T, closed string, p events.Position) *sqlite.Store {
 	}
 	require.NoError(t, db.Close())
 	s := openStore(t, path)
-	require.NoError(t, s.Write(context.Background(), projections.Rebuild))
+	require.NoError(t, s.Write(context.Background(), rebuildAll))
 	return s
 }
 

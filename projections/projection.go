@@ -6,6 +6,7 @@ package projections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/towline-dev/towline/decider"
@@ -81,19 +82,29 @@ func Open(tx store.Tx) error {
 // transaction.
 func CatchUp(tx store.Tx) error { return Open(tx) }
 
-// Rebuild makes every projection anew from the log, in one transaction (L-8). It publishes nothing and calls nobody.
-func Rebuild(tx store.Tx) error {
+// Rebuild makes projections anew from the log, in one transaction: those that are named, or all of them. The others are brought
+// to its head, as Open does (L-8). It publishes nothing and calls nobody. A name that is none of Names is ignored.
+func Rebuild(tx store.Tx, names ...string) error {
 	if err := tx.Exec(checkpointSchema); err != nil {
 		return fmt.Errorf("create checkpoint table: %w", err)
 	}
-	var all []*follower
 	for _, p := range All() {
+		if len(names) > 0 && !slices.Contains(names, p.Name()) {
+			continue
+		}
 		if err := recreate(tx, p); err != nil {
 			return err
 		}
-		all = append(all, &follower{p: p})
 	}
-	return catchUp(tx, all)
+	return Open(tx)
+}
+
+// Names are those of all projections.
+func Names() (names []string) {
+	for _, p := range All() {
+		names = append(names, p.Name())
+	}
+	return names
 }
 
 // Drop removes every projection, as if this release had never been here. The next Open makes them anew.

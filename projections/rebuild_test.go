@@ -58,13 +58,32 @@ func (h *history) sql(statements ...string) {
 	}
 }
 
+func rebuildAll(tx store.Tx) error { return projections.Rebuild(tx) }
+
+// L-8: one projection is made anew by its name, and the others stay as they are.
+func TestOneProjectionIsRebuilt(t *testing.T) {
+	h := told(t, 1, 100)
+	live := h.tables()
+	spoil := func(tx store.Tx) error {
+		if err := tx.Exec(`DELETE FROM jobs`); err != nil {
+			return err
+		}
+		return tx.Exec(`DELETE FROM nodes`)
+	}
+	require.NoError(t, h.write(spoil))
+	require.NoError(t, h.write(func(tx store.Tx) error { return projections.Rebuild(tx, "jobs") }))
+	require.NotEqual(t, live, h.tables())
+	require.NoError(t, h.write(func(tx store.Tx) error { return projections.Rebuild(tx, "nodes") }))
+	require.Equal(t, live, h.tables())
+}
+
 // L-8, I-26, SC-327, HC-25: of any history the rebuilt tables are those that were there, byte for byte; a drop and an
 // open give them too.
 func TestARebuildEqualsTheLiveTables(t *testing.T) {
 	for seed := byte(1); seed <= 4; seed++ {
 		h := told(t, seed, 300)
 		live := h.tables()
-		require.NoError(t, h.write(projections.Rebuild))
+		require.NoError(t, h.write(rebuildAll))
 		require.Equal(t, live, h.tables())
 		require.NoError(t, h.write(projections.Drop))
 		require.NoError(t, h.write(projections.Open))
@@ -143,7 +162,7 @@ func TestTheViewOfANewerReleaseStaysWhereItIs(t *testing.T) {
 		h.step()
 	}
 	h.follow()
-	for _, change := range []func(store.Tx) error{projections.CatchUp, projections.Rebuild} {
+	for _, change := range []func(store.Tx) error{projections.CatchUp, rebuildAll} {
 		require.Equal(t, []map[string]any{{"position": int64(5)}}, h.plain(`SELECT position FROM projection WHERE name = 'of tomorrow'`))
 		h.read(func(r store.Reader) {
 			p, err := projections.Position(r)
@@ -166,7 +185,7 @@ func TestATableOfAnApplicationIsNotTakenForAView(t *testing.T) {
 		if of.projection == of.table {
 			h.sql(`DELETE FROM projection WHERE name = '` + of.projection + `'`)
 		}
-		for _, begin := range []func(store.Tx) error{projections.Open, projections.Rebuild} {
+		for _, begin := range []func(store.Tx) error{projections.Open, rebuildAll} {
 			require.ErrorContains(t, h.write(begin), "rename it", of.table)
 			require.Equal(t, []map[string]any{{"body": "mine"}}, h.plain(`SELECT body FROM `+of.table))
 		}
@@ -225,7 +244,7 @@ func TestAnUnreadableEventStopsARebuild(t *testing.T) {
 	h.sql(`INSERT INTO events (position, tx, stream, version, at, type, schema, data)
 		SELECT max(position) + 1, max(position) + 1, x'0102030405060708090a0b0c0d0e0f1011', 1, max(at), 9999, 1, '{}' FROM events`)
 	var bad *events.DecodeError
-	require.ErrorAs(t, h.write(projections.Rebuild), &bad)
+	require.ErrorAs(t, h.write(rebuildAll), &bad)
 	require.NotZero(t, bad.Position)
 	require.Equal(t, live, h.tables())
 }
