@@ -18,9 +18,13 @@ func (e *engine) reloads(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-e.hangups:
+			e.supervisor.reloading()
+			status := "ready" + e.syncsInWords()
 			if err := e.reload(ctx); err != nil {
-				e.screen.line("reload refused, nothing has changed: " + err.Error())
+				status = "reload refused, nothing has changed: " + err.Error()
+				e.screen.line(status)
 			}
+			e.supervisor.ready(status)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func TestScripts(t *testing.T) {
 	}
 	maps.Copy(commands, commandsOfClients)
 	maps.Copy(commands, commandsOffline)
+	maps.Copy(commands, commandsOfManagers)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -123,7 +124,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(filepath.Join(strings.Split(ts.Getenv("PATH"), string(os.PathListSeparator))[0], "towline"))
 	ts.Check(err)
 	cmd.Path, cmd.Err = path, nil
-	for _, name := range []string{"HOME", "PATH", "TERM", "TZ", "TOWLINE_CONFIG", "TOWLINE_API_LISTEN", "XDG_CONFIG_HOME"} {
+	for _, name := range []string{"HOME", "PATH", "TERM", "TZ", "TOWLINE_CONFIG", "TOWLINE_API_LISTEN", "XDG_CONFIG_HOME", "NOTIFY_SOCKET", "WATCHDOG_USEC", "STATE_DIRECTORY", "CREDENTIALS_DIRECTORY"} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}

@@ -8,11 +8,13 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/node"
 )
@@ -62,6 +64,8 @@ type engine struct {
 	screen *screen
 	work   bool // with local workers
 
+	supervisor supervisor
+
 	hangups chan os.Signal // each is a wish to reload
 }
 
@@ -77,12 +81,14 @@ func (p *program) up(ctx context.Context, start string, work bool) error {
 	e := &engine{p: p, c: c, screen: newScreen(p.stderr, p.flags.noColor), work: work, level: new(slog.LevelVar), hangups: hangups()}
 	e.logger = e.newLogger()
 	slog.SetDefault(e.logger) // of libraries
+	e.supervisor = supervised(e.logger)
 	ctx, stop := untilSignal(ctx, e.screen)
 	defer stop()
 	if err := e.open(ctx); err != nil {
 		return err
 	}
 	e.banner(began)
+	defer e.watched()()
 	err = e.node.RunWhile(ctx, func(ctx context.Context) error { return e.beside(ctx, start) })
 	for _, b := range e.built {
 		err = errors.Join(err, b.Close())
@@ -121,9 +127,30 @@ func (e *engine) build(ctx context.Context, c *config.Config) (*config.Built, er
 	return b, nil
 }
 
+// watched lets the watchdog of a service manager be fed until the function is called: also while the node stops.
+func (e *engine) watched() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		e.supervisor.watch(ctx, func(ctx context.Context) error {
+			return e.node.Engine().Transact(ctx, "", func(*towline.Tx) error { return nil }) // it writes nothing
+		})
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
 // beside is what goes on while the node runs. Its end stops the node.
 func (e *engine) beside(ctx context.Context, start string) error {
 	group, ctx := errgroup.WithContext(ctx)
+	e.supervisor.ready("ready" + e.syncsInWords())
+	group.Go(func() error {
+		<-ctx.Done()
+		e.supervisor.stopping()
+		return nil
+	})
 	group.Go(func() error { return e.served.Serve(ctx) })
 	group.Go(func() error { return e.reloads(ctx) })
 	if start != "" {
