@@ -52,6 +52,9 @@ var layers = map[string]layer{
 		why: "the vocabulary of the log knows nobody, so that everybody may know it", pure: true,
 		third: []string{ulidModule},
 	},
+	"docs": {
+		why: "pages that programs show themselves; they know nobody",
+	},
 	"decider": {
 		why: "rules are pure: what they need is a field of the command", pure: true,
 		uses: []string{"events"},
