@@ -34,6 +34,7 @@ var printed = map[string]func(testing.TB) string{
 	"notice":           noticeBlock,
 	"views":            viewTable,
 	"invariants":       invariantTable,
+	"handbook":         handbookTable,
 }
 
 var begin = regexp.MustCompile(`(?m)^<!-- begin `)
@@ -43,7 +44,7 @@ var region = regexp.MustCompile(`(?ms)^<!-- begin (.+?) -->\n(.*?)^<!-- end (.+?
 func documents(t testing.TB) []string {
 	t.Helper()
 	var out []string
-	for _, pattern := range []string{"../*.md", "*.md", "decisions/*.md"} {
+	for _, pattern := range []string{"../*.md", "*.md", "decisions/*.md", "handbook/*.md"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		out = append(out, found...)

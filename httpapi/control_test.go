@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline/docs"
 	"github.com/towline-dev/towline/httpapi"
 )
 
@@ -222,15 +223,17 @@ func TestANodeThatDoesNotRunIsNotReady(t *testing.T) {
 func TestEveryProblemHasAPage(t *testing.T) {
 	w := start(t, func(c *setup) { c.idle = true })
 	require.Greater(t, len(httpapi.ProblemPages()), 20)
-	for _, p := range httpapi.ProblemPages() {
-		answer, err := w.client.Get("http://towline/problems/" + p.Code)
+	for _, p := range docs.Handbook() {
+		answer, err := w.client.Get("http://towline/problems/" + p.Name)
 		require.NoError(t, err)
 		body, err := io.ReadAll(answer.Body)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, "text/markdown; charset=utf-8", answer.Header.Get("Content-Type"))
-		require.True(t, strings.HasPrefix(string(body), "# "+p.Title), p.Code)
-		require.GreaterOrEqual(t, p.Status, 400)
+		require.True(t, strings.HasPrefix(string(body), "# "+p.Title), p.Name)
+	}
+	for _, p := range httpapi.ProblemPages() {
+		require.GreaterOrEqual(t, p.Status, 400, p.Code)
 	}
 	w.send("GET", "/problems/none", nil).problem("not_found")
 }

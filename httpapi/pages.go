@@ -1,17 +1,12 @@
 package httpapi
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
-)
 
-//go:embed problems/*.md
-var problemFiles embed.FS
+	"github.com/towline-dev/towline/docs"
+)
 
 // ProblemPage is what is said about a problem code: at /problems/{code}, in the handbook, and on the command line.
 type ProblemPage struct {
@@ -22,57 +17,15 @@ type ProblemPage struct {
 	Text   string // Markdown, the whole file
 }
 
-// ProblemPages are those of all codes, by code. A file begins with its title as a heading, and a line each of status and fix:
-//
-//	# Lease lost
-//
-//	status: 410
-//	fix: stop, and write nothing more
-//
-//	What it means …
-var ProblemPages = sync.OnceValue(func() []ProblemPage {
-	files, err := fs.Glob(problemFiles, "problems/*.md")
-	if err != nil {
-		panic(fmt.Sprintf("httpapi: problem pages: %v", err))
-	}
-	var out []ProblemPage
-	for _, f := range files {
-		data, err := problemFiles.ReadFile(f)
-		if err != nil {
-			panic(fmt.Sprintf("httpapi: problem pages: %v", err))
+// ProblemPages are those of all codes, by code: the pages of the handbook that have a status.
+var ProblemPages = sync.OnceValue(func() (out []ProblemPage) {
+	for _, p := range docs.Handbook() {
+		if p.Status != 0 {
+			out = append(out, ProblemPage{Code: p.Name, Status: p.Status, Title: p.Title, Fix: p.Fix, Text: p.Text})
 		}
-		p, err := parsePage(strings.TrimSuffix(strings.TrimPrefix(f, "problems/"), ".md"), string(data))
-		if err != nil {
-			panic(fmt.Sprintf("httpapi: problem pages: %v", err))
-		}
-		out = append(out, p)
 	}
 	return out
 })
-
-func parsePage(code, text string) (ProblemPage, error) {
-	p := ProblemPage{Code: code, Text: text}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if title, ok := strings.CutPrefix(line, "# "); ok && p.Title == "" {
-			p.Title = title
-		}
-		if status, ok := strings.CutPrefix(line, "status: "); ok && p.Status == 0 {
-			n, err := strconv.Atoi(status)
-			if err != nil {
-				return p, fmt.Errorf("%s: status: %w", code, err)
-			}
-			p.Status = n
-		}
-		if fix, ok := strings.CutPrefix(line, "fix: "); ok && p.Fix == "" {
-			p.Fix = fix
-		}
-	}
-	if p.Title == "" || p.Status == 0 || p.Fix == "" {
-		return p, fmt.Errorf("%s: title, status or fix is missing", code)
-	}
-	return p, nil
-}
 
 // ProblemPageOf is the page of a code, and false if there is no such code.
 func ProblemPageOf(code string) (ProblemPage, bool) {

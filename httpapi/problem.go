@@ -76,7 +76,7 @@ func (p *Problem) after(d time.Duration) *Problem {
 	return p
 }
 
-// Codes of problems. Each has a page in problems/.
+// Codes of problems. Each has a page in docs/handbook.
 const (
 	CodeBadRequest       = "bad_request"
 	CodeUnauthenticated  = "unauthenticated"

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"github.com/towline-dev/towline/docs"
 )
 
 // pages are what is no JSON of /v1: the OpenAPI document, the pages of problems, and a plain page about the node.
@@ -27,8 +29,9 @@ func (s *Server) pages() {
 	s.mux.HandleFunc("/", s.nothing)
 }
 
+// problemPage serves the whole handbook: beside the codes of problems also what /readyz and the alerts name.
 func (s *Server) problemPage(w http.ResponseWriter, r *http.Request) {
-	page, ok := ProblemPageOf(r.PathValue("code"))
+	page, ok := docs.HandbookPage(r.PathValue("code"))
 	if !ok {
 		s.refuse(w, r, newProblem(CodeNotFound, "there is no such code"))
 		return

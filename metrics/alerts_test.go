@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/towline-dev/towline/docs"
 )
 
 // owedAlerts are those of the surfaces whose metric is owed. One that is in the file must not stand here.
@@ -30,23 +32,23 @@ type ruleFile struct {
 	}
 }
 
-// Surfaces 8: every alert goes by metrics that there are, says what it means, and leads to the part of the handbook that says what
+// Surfaces 8: every alert goes by metrics that there are, says what it means, and leads to the page of the handbook that says what
 // to do.
 func TestAlerts(t *testing.T) {
-	docs := filepath.Join("..", "docs")
-	text, err := os.ReadFile(filepath.Join(docs, "alerts.yml"))
+	folder := filepath.Join("..", "docs")
+	text, err := os.ReadFile(filepath.Join(folder, "alerts.yml"))
 	require.NoError(t, err)
 	var file ruleFile
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
 	dec.KnownFields(true)
 	require.NoError(t, dec.Decode(&file))
-	list, err := os.ReadFile(filepath.Join(docs, "METRICS.md"))
+	list, err := os.ReadFile(filepath.Join(folder, "METRICS.md"))
 	require.NoError(t, err)
-	handbook, err := os.ReadFile(filepath.Join(docs, "OPERATING.md"))
-	require.NoError(t, err)
-	anchors := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(handbook), -1) {
-		anchors[strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	pages := map[string]string{}
+	for _, p := range docs.Handbook() {
+		if p.Alert != "" {
+			pages[p.Alert] = p.Name
+		}
 	}
 	metric := regexp.MustCompile(`towline_[a-z_]+`)
 	seen := map[string]bool{}
@@ -61,14 +63,17 @@ func TestAlerts(t *testing.T) {
 			}
 			require.Contains(t, []string{"page", "ticket"}, r.Labels["severity"], r.Alert)
 			require.NotEmpty(t, r.Annotations["summary"], r.Alert)
-			page, anchor, _ := strings.Cut(r.Annotations["handbook"], "#")
-			require.Equal(t, "OPERATING.md", page, r.Alert)
-			require.True(t, anchors[anchor], "%s: the handbook has no #%s", r.Alert, anchor)
+			page := pages[r.Alert]
+			require.NotEmpty(t, page, "%s has no page: write one in docs/handbook, with a line alert: %s", r.Alert, r.Alert)
+			require.Equal(t, "handbook/"+page+".md", r.Annotations["handbook"], r.Alert)
 		}
 	}
 	for alert, name := range owedAlerts {
 		require.NotContains(t, seen, alert, "it is there now: take it off the list")
 		require.Contains(t, owed, name, "%s has its metric now: write it", alert)
+	}
+	for alert, page := range pages {
+		require.True(t, seen[alert], "page %s is of the alert %s, which there is not", page, alert)
 	}
 	require.Greater(t, len(seen), 8)
 }

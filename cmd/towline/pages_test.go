@@ -17,7 +17,11 @@ var namedCommand = regexp.MustCompile("`(towline [^`]+)`|(?m:^    (towline .+)$)
 
 // Surfaces 10: each command that a page names is one of the tree, with its flags, its arguments and its query.
 func TestPagesNameCommandsThatThereAre(t *testing.T) {
-	for name, page := range map[string]string{"crash-windows": docs.CrashWindows} {
+	pages := map[string]string{"crash-windows": docs.CrashWindows}
+	for _, p := range docs.Handbook() {
+		pages[p.Name] = p.Text
+	}
+	for name, page := range pages {
 		for _, m := range namedCommand.FindAllStringSubmatch(page, -1) {
 			text := m[1] + m[2]
 			require.NoError(t, understands(text), "%s: %s", name, text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -51,3 +52,16 @@ func onScreen(page string) string {
 
 // asIs: headings, tables and code keep their lines.
 var asIs = regexp.MustCompile(`^(#|\||    )`)
+
+// handbookTopic is the handbook, a topic for each page; it runs nothing.
+func handbookTopic() *cobra.Command {
+	c := &cobra.Command{Use: "handbook", Short: "What an alert, a reason of /readyz or a problem code means, and what to do"}
+	var text strings.Builder
+	text.WriteString("towline help handbook NAME shows a page. towline state show says what needs a person now.\n\n")
+	for _, p := range docs.Handbook() {
+		fmt.Fprintf(&text, "  %-22s  %s\n", p.Name, p.Title)
+		c.AddCommand(&cobra.Command{Use: p.Name, Short: p.Title, Long: onScreen(p.Text)})
+	}
+	c.Long = strings.TrimRight(text.String(), "\n")
+	return c
+}
