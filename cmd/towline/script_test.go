@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 	}
 	commands := map[string]func(*testscript.TestScript, bool, []string){
 		"repo": repo, "start": start, "await": await, "end": end, "hangup": hangup, "code": code,
-		"ask": ask, "until": until, "worker": worker,
+		"ask": ask, "until": until, "worker": worker, "page": page,
 	}
 	maps.Copy(commands, commandsOfClients)
 	maps.Copy(commands, commandsOffline)
