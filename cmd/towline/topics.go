@@ -57,7 +57,7 @@ var asIs = regexp.MustCompile(`^(#|\||    )`)
 func handbookTopic() *cobra.Command {
 	c := &cobra.Command{Use: "handbook", Short: "What an alert, a reason of /readyz or a problem code means, and what to do"}
 	var text strings.Builder
-	text.WriteString("towline help handbook NAME shows a page. towline state show says what needs a person now.\n\n")
+	text.WriteString("towline help handbook NAME shows a page. towline doctor says which of them you need now.\n\n")
 	for _, p := range docs.Handbook() {
 		fmt.Fprintf(&text, "  %-22s  %s\n", p.Name, p.Title)
 		c.AddCommand(&cobra.Command{Use: p.Name, Short: p.Title, Long: onScreen(p.Text)})
