@@ -3,12 +3,8 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"net/http"
 	"reflect"
-	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
@@ -171,44 +167,4 @@ func lostReason(err error) string {
 		}
 	}
 	return lostExpired
-}
-
-// asProblem turns what huma says of a request that does not fit its operation into a problem.
-func (s *Server) asProblem(ctx huma.Context, _ string, v any) (any, error) {
-	m, ok := v.(*huma.ErrorModel)
-	if !ok {
-		return v, nil
-	}
-	code := CodeInvalidRequest
-	switch m.Status {
-	case http.StatusBadRequest:
-		code = CodeBadRequest
-	case http.StatusNotFound:
-		code = CodeNotFound
-	case http.StatusRequestEntityTooLarge:
-		code = CodePayloadTooLarge
-	case http.StatusUnsupportedMediaType:
-		code = CodeUnsupportedMedia
-	case http.StatusInternalServerError:
-		code = CodeInternal
-	}
-	p := newProblem(code, m.Detail)
-	if len(m.Errors) > 0 {
-		first := m.Errors[0]
-		p.Field = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(first.Location, "body."), "query."), "header.")
-		p.Detail = p.Field + ": " + first.Message
-		if name, ok := missingProperty(first.Message); ok {
-			p.Field, p.Detail = name, name+": it is missing"
-		}
-	}
-	p.Status = m.Status
-	s.complete(ctx.Context(), p)
-	return p, nil
-}
-
-// missingProperty is the name in what huma says of an object that lacks one: it locates the object only.
-func missingProperty(message string) (string, bool) {
-	name, ok := strings.CutPrefix(message, "expected required property ")
-	name, hasEnd := strings.CutSuffix(name, " to be present")
-	return name, ok && hasEnd
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -83,7 +82,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
-		_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // its ids are text; a client that has gone away does not hear it
+		_ = encodeJSON(w, p) // a client that has gone away does not hear it
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *Server) healthOperations() {
 		Description: "503 only if the store cannot be written, or a loop of the engine has had no success for health.stall_after and three intervals of the reconciler.",
 	}
 	Register(s, ready, nil, s.ready)
-	responses := s.api.OpenAPI().Paths[ready.Path].Get.Responses
+	responses := s.document.Paths[ready.Path].Get.Responses
 	responses["503"] = &huma.Response{Description: "It does not", Content: responses["200"].Content}
 }
 

@@ -35,7 +35,7 @@ func (s *Server) leaseOperations() {
 		Description: "204: there was none until the end of wait_ms.",
 	}
 	Register(s, op, nil, s.claimAny)
-	s.api.OpenAPI().Paths[op.Path].Post.Responses["204"] = &huma.Response{Description: "no unit waits"}
+	s.document.Paths[op.Path].Post.Responses["204"] = &huma.Response{Description: "no unit waits"}
 	lost := []string{CodeLeaseLost}
 	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/leases/renew", Summary: "Renew a lease", Description: "410 lease_lost: stop, and write nothing more."}, lost, s.renew)
 	Register(s, huma.Operation{Method: http.MethodPost, Path: "/v1/leases/complete", Summary: "End a unit well", Description: "410 lease_lost: it came too late, is kept as a late result, and changes nothing."}, lost, s.completeLease)

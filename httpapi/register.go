@@ -2,9 +2,7 @@ package httpapi
 
 import (
 	"context"
-	"net/http"
-	"slices"
-	"strings"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -14,29 +12,19 @@ import (
 
 // Register adds an operation whose errors become problems. codes are those that it may answer with, beside those that every
 // operation may.
+//
+// I is what it reads: fields with a tag path, query or header, of the types string, int, int64 and time.Time (RFC 3339), and
+// for a POST a field Body. What a request does not give has the tag default, which of a body its own fields may have, and
+// those in it not. O is what it answers: text fields with a tag header, which is not sent if it is empty; Status, if it is not
+// always op.DefaultStatus (zero: 200); and Body, which is not sent with 204. Both may embed structs. It panics about a type
+// that it cannot serve.
 func Register[I, O any](s *Server, op huma.Operation, codes []string, handle func(context.Context, *I) (*O, error)) {
-	op.OperationID = op.Method + " " + op.Path
-	if op.DefaultStatus == 0 {
-		op.DefaultStatus = http.StatusOK
-	}
-	op.SkipValidateParams = false
-	op.MaxBodyBytes = s.maxBody()
-	op.BodyReadTimeout = -1 // the guard has read it: a deadline would end the request, and the next one of the connection
-	schema := s.api.OpenAPI().Components.Schemas.Schema(problemStruct, true, "Problem")
-	every := []string{CodeBadRequest, CodeUnauthenticated, CodeForbidden, CodeInvalidRequest, CodeStoreUnavailable, CodeInternal}
-	op.Responses = map[string]*huma.Response{"default": {
-		Description: "A problem, with one of the codes " + strings.Join(slices.Concat(codes, every), ", "),
-		Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
-	}}
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, in)
-		if err != nil {
-			return nil, s.fault(ctx, err)
-		}
-		return out, nil
+	s.register(op, codes, endpoint{
+		in:  inputOf(reflect.TypeFor[I](), s.document.Components.Schemas),
+		out: outputOf(reflect.TypeFor[O](), s.document.Components.Schemas),
+		// All that differs from one operation to the next stands here: whatever is generic is compiled once for each of them.
+		handle: func(ctx context.Context, in any) (any, error) { return handle(ctx, in.(*I)) },
 	})
-	delete(s.api.OpenAPI().Components.Schemas.Map(), "ErrorModel") // huma's own, which asProblem replaces
-	delete(s.api.OpenAPI().Components.Schemas.Map(), "ErrorDetail")
 }
 
 // Answer is the frame of every answer about a view: the body, and as of when it is.

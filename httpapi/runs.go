@@ -56,7 +56,7 @@ func (s *Server) runOperations() {
 		Method: http.MethodPost, Path: "/v1/runs", DefaultStatus: http.StatusAccepted, Summary: "Start a run",
 		Description: "202 once it is committed, also while the transport is down: its units start when it is back, and no attempt is used up meanwhile.",
 	}, []string{CodeNotFound, CodeRunExists, CodeSourcePaused, CodePayloadTooLarge, CodePlanTooLarge, CodeKeyReused, CodeDiskBudget}, s.startRun)
-	responses := s.api.OpenAPI().Paths["/v1/runs"].Post.Responses
+	responses := s.document.Paths["/v1/runs"].Post.Responses
 	responses["200"] = &huma.Response{Description: "It was waited for, and has ended", Headers: responses["202"].Headers, Content: responses["202"].Content}
 	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs, newest first"}, nil, s.listRuns)
 	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "One run"}, []string{CodeNotFound, CodeCompacted}, s.getRun)

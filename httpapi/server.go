@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
@@ -49,12 +48,12 @@ type Config struct {
 // Server answers requests about one node. Its handler may be used without Serve, as a part of another server, whose
 // requests then are those of a stranger: each needs a token.
 type Server struct {
-	c       Config
-	logger  *slog.Logger
-	mux     *http.ServeMux
-	api     huma.API
-	handler http.Handler
-	pasts   pasts
+	c        Config
+	logger   *slog.Logger
+	mux      *http.ServeMux
+	document *huma.OpenAPI
+	handler  http.Handler
+	pasts    pasts
 
 	stopping context.Context // ends when the server begins to stop: streams and long polls end with it
 	stop     context.CancelFunc
@@ -65,13 +64,12 @@ func New(c Config) (*Server, error) {
 	if c.Node == nil {
 		return nil, errors.New("httpapi: node is missing")
 	}
-	s := &Server{c: c, logger: c.Logger, mux: http.NewServeMux()}
+	s := &Server{c: c, logger: c.Logger, mux: http.NewServeMux(), document: newDocument(c.Version)}
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.pasts.open = c.Node.AsOf
-	s.api = humago.New(s.mux, s.humaConfig())
 	s.operations()
 	if c.More != nil {
 		c.More(s)
@@ -81,16 +79,20 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) humaConfig() huma.Config {
-	config := huma.DefaultConfig("Towline", cmp.Or(s.c.Version, "dev"))
-	config.Info.Description = "Runs, units, outbox entries and events of one Towline node, and its worker protocol."
-	config.OpenAPIPath, config.DocsPath, config.SchemasPath, config.CreateHooks = "", "", "", nil
-	config.Formats = map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat}
-	config.RejectUnknownQueryParameters = true
-	config.Transformers = []huma.Transformer{s.asProblem}
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "not needed over the unix socket, nor on loopback"}}
-	config.Security = []map[string][]string{{}, {"token": {}}}
-	return config
+// newDocument is the OpenAPI document without operations.
+func newDocument(version string) *huma.OpenAPI {
+	return &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "Towline", Version: cmp.Or(version, "dev"),
+			Description: "Runs, units, outbox entries and events of one Towline node, and its worker protocol.",
+		},
+		Components: &huma.Components{
+			Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "not needed over the unix socket, nor on loopback"}},
+		},
+		Security: []map[string][]string{{}, {"token": {}}},
+	}
 }
 
 // operations are all of /v1, one file each.
@@ -111,8 +113,9 @@ func (s *Server) operations() {
 
 func (s *Server) engine() *towline.Engine { return s.c.Node.Engine() }
 
-// API is where Config.More registers operations; Register is how.
-func (s *Server) API() huma.API { return s.api }
+// Document is the OpenAPI document, of which Config.More may change what Register has said of its operations. It is served as
+// it is when New returns.
+func (s *Server) Document() *huma.OpenAPI { return s.document }
 
 // Handler is the API for a server of one's own: nobody is trusted, so every request needs a token.
 func (s *Server) Handler() http.Handler { return s.handler }

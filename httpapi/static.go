@@ -10,7 +10,7 @@ import (
 
 // pages are what is no JSON of /v1: the OpenAPI document, the pages of problems, and a plain page about the node.
 func (s *Server) pages() {
-	document, err := json.Marshal(s.api.OpenAPI())
+	document, err := json.Marshal(s.document)
 	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			s.refuse(w, r, s.fault(r.Context(), err))

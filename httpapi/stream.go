@@ -43,10 +43,10 @@ func (s *Server) streamOperation() {
 		Responses: map[string]*huma.Response{
 			"200": {Description: "the stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}},
 			"default": {Description: "A problem, with one of the codes " + CodeBadRequest + ", " + CodeUnauthenticated + ", " + CodeForbidden + ", " + CodeNotFound + ", " + CodeInvalidRequest,
-				Content: map[string]*huma.MediaType{problemType: {Schema: s.api.OpenAPI().Components.Schemas.Schema(problemStruct, true, "Problem")}}},
+				Content: map[string]*huma.MediaType{problemType: {Schema: s.problemSchema()}}},
 		},
 	}
-	s.api.OpenAPI().AddOperation(&op)
+	s.document.AddOperation(&op)
 	s.mux.HandleFunc("GET /v1/events/stream", s.stream)
 }
 
