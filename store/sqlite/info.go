@@ -24,7 +24,8 @@ type Table struct {
 	Bytes int64
 }
 
-// Look says what a store at a path holds. It changes nothing, and works beside a running engine. Errors: as those of Backup.
+// Look says what a store at a path holds. It changes nothing, keeps nobody from opening the store, and works beside a running
+// engine. Errors: as those of OpenReadOnly; store.ErrUnavailable also when an engine has begun to write meanwhile: look again.
 func Look(ctx context.Context, path string) (i Info, err error) {
 	defer func() {
 		if err != nil {
@@ -34,15 +35,20 @@ func Look(ctx context.Context, path string) (i Info, err error) {
 	if path, err = resolve(path); err != nil {
 		return i, err
 	}
-	d := dsn{path: path, busyTimeout: busyTimeout}
-	if err := isStore(ctx, d); err != nil {
+	s := &ReadOnly{path: path, networkFS: networkFS}
+	if err := s.open(ctx); err != nil {
 		return i, err
 	}
-	db, release, err := openForCopy(d)
+	before, err := s.look()
 	if err != nil {
 		return i, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	db, err := sql.Open(driverName, before.name(path))
+	if err != nil {
+		return i, err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(s.unchanged(before), err, db.Close()) }()
 	h, err := readHeader(ctx, path, db)
 	if err != nil {
 		return i, err

@@ -158,13 +158,21 @@ func (s *ReadOnly) Read(ctx context.Context, fn func(store.Reader) error) error 
 		return err
 	}
 	err = snapshots.read(ctx, fn)
-	if before.used {
-		return err
-	}
-	if after, lookErr := s.look(); lookErr != nil || !after.same(before) {
-		return fmt.Errorf("%w: %s has been changed while it was read: read again", store.ErrUnavailable, s.path)
+	if changed := s.unchanged(before); changed != nil {
+		return changed
 	}
 	return err
+}
+
+// unchanged is an error if what was read without locks has been changed meanwhile.
+func (s *ReadOnly) unchanged(before look) error {
+	if before.used {
+		return nil
+	}
+	if after, err := s.look(); err != nil || !after.same(before) {
+		return fmt.Errorf("%w: %s has been changed while it was read: read again", store.ErrUnavailable, s.path)
+	}
+	return nil
 }
 
 // snapshotsOf are those by which the file is read as it is now. Those of before serve the reads that have begun.

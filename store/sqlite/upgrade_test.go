@@ -114,3 +114,19 @@ func TestALookChangesNothing(t *testing.T) {
 		require.Equal(t, before[name], after[name], name)
 	}
 }
+
+// HC-56: whoever looks at a store at rest keeps no engine from starting: not even the name in its lock changes.
+func TestALookTakesNoLock(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	storeOf(t, path, 3)
+	require.NoError(t, os.WriteFile(path+"-lock", []byte("the last one\n"), 0o600))
+	before := folder(t, dir)
+	i, err := Look(context.Background(), path)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, i.Head)
+	after := folder(t, dir)
+	require.Equal(t, before["towline.db-lock"], after["towline.db-lock"])
+	require.Len(t, after, len(before))
+	require.Equal(t, before["towline.db"], after["towline.db"])
+}
