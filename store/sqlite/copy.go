@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	modernc "modernc.org/sqlite"
 
@@ -105,7 +106,7 @@ func holdStill(path string) (*lock, error) {
 		return &lock{}, nil // it was never opened here: a copy
 	}
 	l, err := openLock(path + "-lock")
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return &lock{}, nil
 	}
 	if err != nil {
