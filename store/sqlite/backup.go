@@ -52,7 +52,14 @@ func Backup(ctx context.Context, path, to string, o BackupOptions) (c Copy, err 
 	if err := copyStore(ctx, d, p.file(), o.Progress); err != nil {
 		return c, err
 	}
-	if c, err = p.proven(ctx, path, o.Verify); err != nil {
+	if c, err = p.proven(ctx, o.Verify); err != nil {
+		return c, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return c, err
+	}
+	if err := os.Chmod(p.file(), info.Mode().Perm()); err != nil {
 		return c, err
 	}
 	if err := mayReplace(path, to, o.Force); err != nil { // it has taken its time
@@ -62,8 +69,8 @@ func Backup(ctx context.Context, path, to string, o BackupOptions) (c Copy, err 
 	return c, moveInto(p.file(), to)
 }
 
-// proven checks the copy in the folder, and gives it the permissions of what it was made of.
-func (p *partial) proven(ctx context.Context, of string, verify func(context.Context, string) error) (Copy, error) {
+// proven checks the copy in the folder.
+func (p *partial) proven(ctx context.Context, verify func(context.Context, string) error) (Copy, error) {
 	c, err := inspect(ctx, p.file())
 	if err != nil {
 		return c, err
@@ -73,11 +80,7 @@ func (p *partial) proven(ctx context.Context, of string, verify func(context.Con
 			return c, fmt.Errorf("the copy is not good, and was not kept: %w", err)
 		}
 	}
-	info, err := os.Stat(of)
-	if err != nil {
-		return c, err
-	}
-	return c, os.Chmod(p.file(), info.Mode().Perm())
+	return c, nil
 }
 
 // isStore refuses what is no store, and what is not there.
@@ -100,10 +103,15 @@ func mayReplace(path, to string, force bool) error {
 	if to == path {
 		return fmt.Errorf("%s is the store itself: give the copy another name", to)
 	}
-	if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Lstat(to)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is there, and is no file: give the copy another name", to)
 	}
 	if !force {
 		return fmt.Errorf("%s exists already: %w; give another name, or force it", to, fs.ErrExist)

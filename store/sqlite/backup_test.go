@@ -245,3 +245,14 @@ func TestBackupsArePruned(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, removed)
 }
+
+// A backup takes the place of a file only.
+func TestABackupIsNotAFolder(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	storeOf(t, path, 1)
+	for _, force := range []bool{false, true} {
+		_, err := Backup(context.Background(), path, t.TempDir(), BackupOptions{Force: force})
+		require.ErrorContains(t, err, "is no file: give the copy another name")
+	}
+}

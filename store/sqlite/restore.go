@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/towline-dev/towline/events"
@@ -36,7 +37,7 @@ type Restored struct {
 // what would be sent until somebody releases it (DUR-5).
 //
 // A process that dies in it leaves the old store or the new one, whole. Errors: store.ErrLocked when the store is open
-// somewhere, store.ErrFormat, ErrDamaged, store.ErrUnavailable as when the disk is full, and what Verify returned; the old store
+// or read somewhere, store.ErrFormat, ErrDamaged, store.ErrUnavailable as when the disk is full, and what Verify returned; the old store
 // is as it was behind each of them.
 func Restore(ctx context.Context, from, path string, o RestoreOptions) (r Restored, err error) {
 	defer func() {
@@ -78,7 +79,10 @@ func Restore(ctx context.Context, from, path string, o RestoreOptions) (r Restor
 		return r, err
 	}
 	o.step("copied")
-	if r.Copy, err = p.proven(ctx, from, o.Verify); err != nil {
+	if r.Copy, err = p.proven(ctx, o.Verify); err != nil {
+		return r, err
+	}
+	if err := p.writable(from, path); err != nil {
 		return r, err
 	}
 	if r.Replaced, err = settleOld(ctx, path); err != nil {
@@ -93,12 +97,15 @@ func Restore(ctx context.Context, from, path string, o RestoreOptions) (r Restor
 		return r, err
 	}
 	o.step("begun")
-	if r.Aside, err = setAside(path, o.Now()); err != nil {
+	if r.Aside, err = p.setAside(path, o.Now(), o.step); err != nil {
 		return r, err
 	}
 	o.step("aside")
 	r.Path = path
 	if err := removeAll(path+"-wal", path+"-shm", path+"-journal"); err != nil {
+		return r, err
+	}
+	if err := syncFile(filepath.Dir(path)); err != nil { // or a power loss may leave the new store beside the old WAL
 		return r, err
 	}
 	o.step("bare")
@@ -129,11 +136,7 @@ func settleOld(ctx context.Context, path string) (*Copy, error) {
 	if err := isStore(ctx, d); errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrFormat) {
 		return nil, nil
 	}
-	s, err := openSession(ctx, d.build("rw"), d.busyTimeout)
-	if err == nil {
-		err = errors.Join(s.set("wal_checkpoint", "TRUNCATE"), s.close())
-	}
-	if err != nil {
+	if err := foldWAL(ctx, d); err != nil {
 		return nil, unlessDamaged(err)
 	}
 	c, err := inspect(ctx, path)
@@ -143,12 +146,40 @@ func settleOld(ctx context.Context, path string) (*Copy, error) {
 	return &c, nil
 }
 
+// foldWAL copies the WAL of a store into its one file. A reader takes no lock of ours, and may stand on a part of the WAL; until
+// it has gone the file is not whole without.
+func foldWAL(ctx context.Context, d dsn) error {
+	s, err := openSession(ctx, d.build("rw"), d.busyTimeout)
+	if err != nil {
+		return err
+	}
+	var busy, pages, copied int
+	err = s.query(ctx, func(row store.Row) error { return row.Scan(&busy, &pages, &copied) }, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	if err = errors.Join(err, s.close()); err == nil && busy != 0 {
+		err = fmt.Errorf("%w: somebody is reading %s: end what reads it, and try again", store.ErrLocked, d.path)
+	}
+	return err
+}
+
 // unlessDamaged drops an error that says only that a store cannot be read, for that is why it is replaced.
 func unlessDamaged(err error) error {
 	if errors.Is(err, ErrDamaged) || errors.Is(err, store.ErrFormat) || isCorrupt(err) || isNotADatabase(err) {
 		return nil
 	}
 	return err
+}
+
+// writable gives the copy the permissions of the store that it replaces, or those that it had; its owner can write it in any
+// case, for a copy in an archive may be there to be read only.
+func (p *partial) writable(from, path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err = os.Stat(from)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(p.file(), info.Mode().Perm()|0o600)
 }
 
 // begin gives the copy in the folder its new epoch, and the tables of this release.
@@ -168,8 +199,9 @@ func (p *partial) begin(ctx context.Context, r Restored, at time.Time) error {
 	return errors.Join(err, s.Close())
 }
 
-// setAside copies the old store beside itself, so that there is a store at its path at any moment; empty: there is none.
-func setAside(path string, at time.Time) (string, error) {
+// setAside copies the old store beside itself, so that there is a store at its path at any moment; empty: there is none. The copy
+// is made in the folder, so that what has its name is whole.
+func (p *partial) setAside(path string, at time.Time, step func(string)) (string, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -178,7 +210,13 @@ func setAside(path string, at time.Time) (string, error) {
 		if info, err := os.Stat(path + suffix); errors.Is(err, fs.ErrNotExist) || err == nil && suffix != "" && info.Size() == 0 {
 			continue
 		}
-		if err := duplicate(path+suffix, aside+suffix); err != nil {
+		old := filepath.Join(p.dir, "old"+suffix)
+		err := duplicate(path+suffix, old)
+		step("kept")
+		if err == nil {
+			err = moveInto(old, aside+suffix)
+		}
+		if err != nil {
 			return "", fmt.Errorf("keep the old store: %w", err)
 		}
 	}

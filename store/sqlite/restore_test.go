@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,7 +121,7 @@ func TestARestoreOverADamagedStore(t *testing.T) {
 // DUR-5: a restore that is killed behind any of its steps, while the last commits of the old store lie in a WAL, leaves the
 // old store or the new one, each whole; the next restore goes through.
 func TestARestoreIsKilled(t *testing.T) {
-	for _, step := range []string{"locked", "copied", "settled", "begun", "aside", "bare", "moved"} {
+	for _, step := range []string{"locked", "copied", "settled", "begun", "kept", "aside", "bare", "moved"} {
 		t.Run(step, func(t *testing.T) {
 			path, copied := twoStores(t)
 			w := start(t, "write", path)
@@ -130,6 +132,9 @@ func TestARestoreIsKilled(t *testing.T) {
 			_, ok := c.end(t)
 			require.False(t, ok)
 			log := logOf(t, path)
+			if !slices.Contains([]string{"aside", "bare", "moved"}, step) {
+				require.NoFileExists(t, path+asideSuffix, "what has the name of a store is whole")
+			}
 			if step == "moved" {
 				require.Len(t, log, 3)
 				require.Equal(t, 2, epochOf(t, path))
@@ -145,6 +150,76 @@ func TestARestoreIsKilled(t *testing.T) {
 			require.NoDirExists(t, path+"-restoring")
 		})
 	}
+}
+
+// DUR-5: somebody who reads the old store keeps a part of it in its WAL. A restore is refused then, for the file alone would not
+// be whole, and its epoch might be one that only the WAL knows; nothing has changed.
+func TestARestoreIsRefusedWhileSomebodyReads(t *testing.T) {
+	path, copied := twoStores(t)
+	done := readerOf(t, path)
+	storeOf(t, path, 1)
+	_, err := Restore(context.Background(), copied, path, RestoreOptions{Now: restoredAt})
+	require.ErrorIs(t, err, store.ErrLocked)
+	require.ErrorContains(t, err, "end what reads it")
+	done()
+	require.NoFileExists(t, path+asideSuffix)
+	require.Len(t, logOf(t, path), 7)
+	r, err := Restore(context.Background(), copied, path, RestoreOptions{})
+	require.NoError(t, err)
+	require.EqualValues(t, 7, r.Replaced.Head)
+}
+
+// readerOf holds a snapshot of a store, as a shell may, until the function is called that it returns.
+func readerOf(t *testing.T, path string) (done func()) {
+	t.Helper()
+	s, err := Open(context.Background(), path, Options{})
+	require.NoError(t, err)
+	require.NoError(t, appendNext(s, 0)) // there is a WAL to stand on
+	db, err := sql.Open(driverName, dsn{path: path}.visitor())
+	require.NoError(t, err)
+	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+	require.NoError(t, err)
+	require.NoError(t, tx.QueryRowContext(context.Background(), `SELECT count(*) FROM events`).Scan(new(int)))
+	require.NoError(t, s.Close())
+	return func() {
+		require.NoError(t, tx.Rollback())
+		require.NoError(t, db.Close())
+	}
+}
+
+// DUR-5: a copy that nobody may write, as in an archive, is a store that can be written where it is restored; one that takes the
+// place of a store has the permissions of that.
+func TestARestoredStoreCanBeWritten(t *testing.T) {
+	path, copied := twoStores(t)
+	mode := func(path string) os.FileMode {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Mode().Perm()
+	}
+	require.NoError(t, os.Chmod(copied, 0o440))
+	require.NoError(t, os.Chmod(path, 0o600))
+	_, err := Restore(context.Background(), copied, path, RestoreOptions{})
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), mode(path))
+	other := filepath.Join(t.TempDir(), "other.db")
+	_, err = Restore(context.Background(), copied, other, RestoreOptions{})
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), mode(other))
+}
+
+// DUR-5: a link to a store that is lost still says where the store belongs.
+func TestARestoreFollowsALinkToNothing(t *testing.T) {
+	_, copied := twoStores(t)
+	dir := t.TempDir()
+	lost, link := filepath.Join(dir, "disk", "towline.db"), filepath.Join(dir, "towline.db")
+	require.NoError(t, os.Mkdir(filepath.Dir(lost), 0o755))
+	require.NoError(t, os.Symlink(filepath.Join("disk", "towline.db"), link))
+	r, err := Restore(context.Background(), copied, link, RestoreOptions{})
+	require.NoError(t, err)
+	require.Empty(t, r.Aside, "there was none")
+	require.Equal(t, lost, r.Path)
+	require.Len(t, logOf(t, link), 3)
+	require.FileExists(t, lost)
 }
 
 func init() {

@@ -244,7 +244,15 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	return filepath.Join(dir, filepath.Base(path)), nil
+	path = filepath.Join(dir, filepath.Base(path))
+	target, err := os.Readlink(path)
+	if err != nil {
+		return path, nil //nolint:nilerr // it is no link: nothing is there
+	}
+	if !filepath.IsAbs(target) { // a link to what is not there yet
+		target = filepath.Join(dir, target)
+	}
+	return resolve(target)
 }
 
 // journalFor decides by the file system of the store.

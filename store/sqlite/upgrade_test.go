@@ -70,6 +70,22 @@ func TestAnUpgradeRaisesTheLevelByOneStep(t *testing.T) {
 	})
 }
 
+// DUR-7: the copy of an upgrade is the whole store, so somebody who reads, and keeps a part of it in the WAL, is waited out first.
+func TestAnUpgradeIsRefusedWhileSomebodyReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "towline.db")
+	storeOf(t, path, 3)
+	done := readerOf(t, path)
+	storeOf(t, path, 1)
+	as(t, levels{2, 2}, func() {
+		_, err := Upgrade(context.Background(), path)
+		require.ErrorIs(t, err, store.ErrLocked)
+		done()
+		u, err := Upgrade(context.Background(), path)
+		require.NoError(t, err)
+		require.Len(t, logOf(t, u.Copy), 5)
+	})
+}
+
 // DUR-7: this release reads no level that it does not know, and the level of a new store is one that it reads.
 func TestTheLevelsOfThisRelease(t *testing.T) {
 	newest, written := Levels()
