@@ -256,3 +256,18 @@ func TestABackupIsNotAFolder(t *testing.T) {
 		require.ErrorContains(t, err, "is no file: give the copy another name")
 	}
 }
+
+// DUR-5: a copy that was never opened has no lock that a backup of it could take. If an engine starts on it meanwhile, the backup
+// may be torn, and is not kept.
+func TestABackupOfACopyThatIsOpenedMeanwhile(t *testing.T) {
+	_, copied := twoStores(t)
+	to := filepath.Join(t.TempDir(), "again.db")
+	backup := func(during func()) error {
+		_, err := Backup(context.Background(), copied, to, BackupOptions{Progress: func(int, int) { during() }})
+		return err
+	}
+	require.ErrorIs(t, backup(func() { storeOf(t, copied, 1) }), store.ErrUnavailable)
+	require.NoFileExists(t, to)
+	require.NoError(t, backup(func() {}))
+	require.Len(t, logOf(t, to), 4)
+}

@@ -80,7 +80,8 @@ func copyStore(ctx context.Context, d dsn, to string, progress func(done, total 
 }
 
 // openForCopy opens a store to read it. One with a WAL is read through SQLite's own locks, and is not changed: not even its
-// WAL is copied back. One without is in nobody's use; it is kept from being opened meanwhile, and read without a WAL.
+// WAL is copied back. One without is in nobody's use; it is kept from being opened meanwhile, and read without a WAL. Where that
+// needs a lock that whoever reads may not take, release fails if somebody has opened it.
 func openForCopy(d dsn) (db *sql.DB, release func() error, err error) {
 	name, free := d.peek(), func() error { return nil }
 	if _, err := os.Stat(d.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +89,17 @@ func openForCopy(d dsn) (db *sql.DB, release func() error, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if l != nil {
+		switch {
+		case l == nil:
+		case l.f != nil:
 			name, free = d.atRest(), l.release
+		default:
+			s := &ReadOnly{path: d.path, networkFS: networkFS}
+			before, err := s.look()
+			if err != nil {
+				return nil, nil, err
+			}
+			name, free = before.name(d.path), func() error { return s.unchanged(before) }
 		}
 	}
 	if db, err = sql.Open(driverName, name); err != nil {
@@ -100,7 +110,7 @@ func openForCopy(d dsn) (db *sql.DB, release func() error, err error) {
 }
 
 // holdStill takes the lock of a store that is at rest. nil: somebody has it open, so it must be read as one that changes. A
-// folder in which no lock can be made is one in which no store can be opened.
+// lock without a file: there is none to take, or only others may take it.
 func holdStill(path string) (*lock, error) {
 	if _, err := os.Stat(path + "-lock"); errors.Is(err, fs.ErrNotExist) {
 		return &lock{}, nil // it was never opened here: a copy
