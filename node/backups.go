@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/store"
 	"github.com/towline-dev/towline/store/sqlite"
 )
 
@@ -23,8 +25,8 @@ type Backups struct {
 
 const keptBackups = 7
 
-func (b Backups) dir(store string) string {
-	return cmp.Or(b.Dir, filepath.Join(filepath.Dir(store), "backup"))
+func (b Backups) dir(path string) string {
+	return cmp.Or(b.Dir, filepath.Join(filepath.Dir(path), "backup"))
 }
 
 func (b Backups) check() error {
@@ -77,7 +79,7 @@ func (n *Node) keepBackups(ctx context.Context) error {
 	if c.Every <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(n.untilBackup(n.wall()))
+	timer := time.NewTimer(n.untilBackup(ctx, n.wall()))
 	defer timer.Stop()
 	for {
 		select {
@@ -86,7 +88,8 @@ func (n *Node) keepBackups(ctx context.Context) error {
 		case <-timer.C:
 		}
 		now := n.wall()
-		if wait := n.untilBackup(now); wait > 0 { // somebody else has made one, or the clock was set back
+		if wait := n.untilBackup(ctx, now); wait > 0 { // somebody else has made one, or the clock was set back
+			n.backups.note(func(s *BackupState) { s.Error = "" })
 			timer.Reset(min(wait, c.Every))
 			continue
 		}
@@ -94,12 +97,14 @@ func (n *Node) keepBackups(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil, errors.Is(err, towline.ErrStopped):
 			return nil
+		case errors.Is(err, store.ErrLocked), errors.Is(err, fs.ErrExist): // another node of the store makes it
+			timer.Reset(min(backupAgain, c.Every))
 		case err != nil:
 			n.backups.note(func(s *BackupState) { s.Error = err.Error() })
 			n.logger.Error("backup", "error", err)
 			timer.Reset(min(backupAgain, c.Every))
 		default:
-			timer.Reset(n.untilBackup(n.wall()))
+			timer.Reset(n.untilBackup(ctx, n.wall()))
 		}
 	}
 }
@@ -113,8 +118,8 @@ func (n *Node) wall() time.Time {
 
 // untilBackup is how long the newest copy lasts. One from the future, of a clock that ran ahead, holds up none for longer than
 // a whole time between two.
-func (n *Node) untilBackup(now time.Time) time.Duration {
-	all, err := sqlite.Backups(n.store.Path(), n.c.Backups.dir(n.store.Path()))
+func (n *Node) untilBackup(ctx context.Context, now time.Time) time.Duration {
+	all, err := sqlite.Backups(ctx, n.store.Path(), n.c.Backups.dir(n.store.Path()))
 	n.backups.note(func(s *BackupState) {
 		s.Every = n.c.Backups.Every
 		if len(all) > 0 {
@@ -133,15 +138,18 @@ func (n *Node) regularBackup(ctx context.Context, now time.Time) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := sqlite.RemoveUnfinished(path, dir); err != nil { // first, for the disk may be full of it
+		return fmt.Errorf("remove unfinished backups: %w", err)
+	}
 	began := time.Now()
-	made, err := n.Backup(ctx, filepath.Join(dir, sqlite.BackupName(path, now)), BackupOptions{Force: true})
+	made, err := n.Backup(ctx, filepath.Join(dir, sqlite.BackupName(path, now)), BackupOptions{})
 	if err != nil {
 		return err
 	}
 	n.backups.note(func(s *BackupState) { s.Newest, s.Path, s.Error = now, made.Path, "" })
 	n.logger.Info("backed up", "file", made.Path, "position", made.Head, "bytes", made.Bytes, "took", time.Since(began))
 	keep := cmp.Or(n.c.Backups.Keep, keptBackups)
-	removed, err := sqlite.PruneBackups(path, dir, keep)
+	removed, err := sqlite.PruneBackups(ctx, path, dir, keep)
 	if err != nil {
 		return fmt.Errorf("remove old backups: %w", err)
 	}

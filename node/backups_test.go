@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestANodeMakesBackups(t *testing.T) {
 	dir := t.TempDir()
 	store := filepath.Join(dir, "towline.db")
 	kept := func() []sqlite.BackupFile {
-		all, err := sqlite.Backups(store, filepath.Join(dir, "backup"))
+		all, err := sqlite.Backups(t.Context(), store, filepath.Join(dir, "backup"))
 		require.NoError(t, err)
 		return all
 	}
@@ -42,4 +43,28 @@ func TestANodeMakesBackups(t *testing.T) {
 	require.Equal(t, at, kept()[1].At, "it is not old enough")
 	_, err := node.Restore(t.Context(), kept()[1].Path, filepath.Join(dir, "restored.db"), node.RestoreOptions{})
 	require.NoError(t, err)
+}
+
+// In shared mode the nodes of a store share its backups. One that could not make its own says so only until another node has made
+// one, and what a killed process has left in the folder goes with the next.
+func TestABackupOfAnotherNodeWillDo(t *testing.T) {
+	dir := t.TempDir()
+	store, folder, elsewhere := filepath.Join(dir, "towline.db"), filepath.Join(dir, "folder"), t.TempDir()
+	require.NoError(t, os.Symlink(filepath.Join(dir, "towline.db"), folder)) // to a file
+	now := before.AddDate(1, 0, 0)
+	n, err := node.Open(t.Context(), node.Config{
+		Store: store, Syncs: []node.Sync{works(nothingToDo)}, Logger: quiet(), Unsynced: true, Now: func() time.Time { return now },
+		Monotonic: func() time.Duration { return now.Sub(before) }, Backups: node.Backups{Every: 10 * time.Millisecond, Dir: folder},
+	})
+	require.NoError(t, err)
+	r := start(t, n)
+	waitFor(t, n, func() bool { return n.BackupState().Error != "" })
+	made := filepath.Join(elsewhere, sqlite.BackupName(store, now))
+	_, err = node.Backup(t.Context(), store, made, node.BackupOptions{})
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(elsewhere, folder+"-new"))
+	require.NoError(t, os.Rename(folder+"-new", folder))
+	waitFor(t, n, func() bool { return n.BackupState().Error == "" })
+	require.Equal(t, filepath.Join(folder, filepath.Base(made)), n.BackupState().Path)
+	r.end()
 }

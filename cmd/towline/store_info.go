@@ -78,7 +78,7 @@ func factsOf(ctx context.Context, c *config.Config) (f storeFacts, err error) {
 	for _, t := range i.Tables {
 		f.Tables = append(f.Tables, tableFacts{t.Name, t.Bytes})
 	}
-	kept, err := sqlite.Backups(i.Path, c.Store.Backup.Dir)
+	kept, err := sqlite.Backups(ctx, i.Path, c.Store.Backup.Dir)
 	if n := len(kept); n > 0 {
 		f.Backups.Count, f.Backups.Newest = n, kept[n-1].At
 	}

@@ -44,7 +44,7 @@ func Backup(ctx context.Context, path, to string, o BackupOptions) (c Copy, err 
 	if err := mayReplace(path, to, o.Force); err != nil {
 		return c, err
 	}
-	p, err := makePartial(to, "-partial")
+	p, err := makePartial(to, partialSuffix)
 	if err != nil {
 		return c, err
 	}

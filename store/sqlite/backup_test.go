@@ -215,35 +215,66 @@ func damage(t *testing.T, path string) {
 	require.NoError(t, f.Close())
 }
 
-// The oldest copies of a store go first, and no other file does.
+// The oldest copies of a store go first, and no other file does: not that of a store that has the same name elsewhere, nor a copy
+// that somebody has opened.
 func TestBackupsArePruned(t *testing.T) {
-	dir := t.TempDir()
-	path := "/srv/towline.db"
-	none, err := Backups(path, filepath.Join(dir, "missing"))
+	ctx, dir := context.Background(), t.TempDir()
+	path, other := filepath.Join(t.TempDir(), "towline.db"), filepath.Join(t.TempDir(), "towline.db")
+	storeOf(t, path, 1)
+	storeOf(t, other, 1)
+	none, err := Backups(ctx, path, filepath.Join(dir, "missing"))
 	require.NoError(t, err)
 	require.Empty(t, none)
 	began := time.Date(2026, 11, 29, 23, 59, 59, 0, time.UTC)
-	for i := range 4 {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, BackupName(path, began.Add(time.Duration(i)*time.Hour))), nil, 0o600))
+	named := func(i int) string { return filepath.Join(dir, BackupName(path, began.Add(time.Duration(i)*time.Hour))) }
+	for i := range 6 {
+		_, err := Backup(ctx, map[bool]string{true: path, false: other}[i != 1], named(i), BackupOptions{})
+		require.NoError(t, err)
 	}
-	others := []string{"towline-notes.db", "towline-20261129T235959Z.db.txt", "other-20261129T235959Z.db"}
+	require.NoError(t, os.WriteFile(named(0)+"-wal", nil, 0o600))
+	others := []string{"towline-notes.db", "towline-20261129T235959Z.db.txt", "other-20261129T235959Z.db", filepath.Base(named(7))}
 	for _, name := range others {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	removed, err := PruneBackups(path, dir, 3)
+	removed, err := PruneBackups(ctx, path, dir, 3)
 	require.NoError(t, err)
 	require.Len(t, removed, 1)
-	require.Equal(t, began, removed[0].At)
-	left, err := Backups(path, dir)
+	require.Equal(t, named(2), removed[0].Path)
+	left, err := Backups(ctx, path, dir)
 	require.NoError(t, err)
-	require.Len(t, left, 3)
-	require.Equal(t, filepath.Join(dir, "towline-20261130T005959Z.db"), left[0].Path)
-	for _, name := range others {
+	require.Len(t, left, 4)
+	require.Equal(t, named(0), left[0].Path, "somebody has opened it")
+	require.Equal(t, named(3), left[1].Path)
+	for _, name := range append(others, filepath.Base(named(1))) {
 		require.FileExists(t, filepath.Join(dir, name))
 	}
-	removed, err = PruneBackups(path, dir, 0)
+	removed, err = PruneBackups(ctx, path, dir, 0)
 	require.NoError(t, err)
 	require.Empty(t, removed)
+}
+
+// A process that is killed in a regular backup leaves a part of it under a name that is never used again. The next one removes it,
+// and nothing that is being made.
+func TestUnfinishedBackupsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "towline.db")
+	storeOf(t, path, 1)
+	at := time.Date(2026, 11, 29, 23, 59, 59, 0, time.UTC)
+	left, making := filepath.Join(dir, BackupName(path, at)+partialSuffix), filepath.Join(dir, BackupName(path, at.Add(time.Hour)))
+	others := []string{filepath.Join(dir, "towline-notes.db"+partialSuffix), filepath.Join(dir, "other-20261129T235959Z.db"+partialSuffix)}
+	for _, name := range append(others, left) {
+		require.NoError(t, os.Mkdir(name, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(name, partialFile), []byte("half"), 0o600))
+	}
+	_, err := Backup(context.Background(), path, making, BackupOptions{Verify: func(context.Context, string) error {
+		return RemoveUnfinished(path, dir)
+	}})
+	require.NoError(t, err)
+	require.NoDirExists(t, left)
+	require.FileExists(t, making)
+	for _, name := range others {
+		require.FileExists(t, filepath.Join(name, partialFile))
+	}
 }
 
 // A backup takes the place of a file only.

@@ -1,13 +1,18 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/towline-dev/towline/store"
 )
 
 // BackupFile is a copy in a folder of copies.
@@ -22,14 +27,19 @@ func backupPrefix(path string) string {
 }
 
 // Backups lists the copies of a store in a folder that have the names of BackupName, oldest first. A folder that is not there
-// has none.
-func Backups(path, dir string) ([]BackupFile, error) {
+// has none. Stores of one name may share a folder: a copy is of the store that begins with the same event, whatever has become
+// of either since.
+func Backups(ctx context.Context, path, dir string) ([]BackupFile, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	own, err := originOf(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("look whose backups are in %s: %w", dir, err)
 	}
 	var out []BackupFile
 	for _, e := range entries {
@@ -45,24 +55,88 @@ func Backups(path, dir string) ([]BackupFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, BackupFile{Path: filepath.Join(dir, e.Name()), At: at, Bytes: info.Size()})
+		name := filepath.Join(dir, e.Name())
+		if of, err := originOf(ctx, name); err != nil || of != own {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			continue // of another store, or no copy at all
+		}
+		out = append(out, BackupFile{Path: name, At: at, Bytes: info.Size()})
 	}
 	slices.SortFunc(out, func(a, b BackupFile) int { return a.At.Compare(b.At) })
 	return out, nil
 }
 
+// origin is by what the log of a store is known in every copy of it: the event that it begins with.
+type origin struct {
+	stream string // its key; the first start of an engine has one that no other store has
+	at     int64
+}
+
+// originOf reads the origin of a store or a copy; zero: its log is empty.
+func originOf(ctx context.Context, path string) (o origin, err error) {
+	if path, err = resolve(path); err != nil {
+		return o, err
+	}
+	s := &ReadOnly{path: path, networkFS: networkFS}
+	seen, err := s.look()
+	if err != nil {
+		return o, err
+	}
+	db, err := sql.Open(driverName, seen.name(path))
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var stream []byte
+	err = db.QueryRowContext(ctx, `SELECT stream, at FROM events WHERE position = 1`).Scan(&stream, &o.at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return o, nil
+	}
+	o.stream = string(stream)
+	return o, classify(err)
+}
+
 // PruneBackups removes the oldest copies of a store from a folder, until keep are left, and lists them. It touches no file of
-// another name; keep below 1 removes none.
-func PruneBackups(path, dir string, keep int) (removed []BackupFile, err error) {
-	all, err := Backups(path, dir)
+// another name, no copy of another store, and none that somebody has opened and that is a store of its own now; keep below 1
+// removes none.
+func PruneBackups(ctx context.Context, path, dir string, keep int) (removed []BackupFile, err error) {
+	all, err := Backups(ctx, path, dir)
 	if err != nil || keep < 1 {
 		return nil, err
 	}
 	for _, b := range all[:max(0, len(all)-keep)] {
+		if _, err := os.Stat(b.Path + "-wal"); err == nil {
+			continue
+		}
 		if err := os.Remove(b.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return removed, err
 		}
 		removed = append(removed, b)
 	}
 	return removed, nil
+}
+
+// RemoveUnfinished removes from a folder what processes that were killed have left of copies with the names of BackupName. One
+// that is being made stays.
+func RemoveUnfinished(path, dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		stamp, ours := strings.CutPrefix(e.Name(), backupPrefix(path))
+		if _, notime := time.Parse(backupTime+".db"+partialSuffix, stamp); !ours || notime != nil || !e.IsDir() {
+			continue
+		}
+		p, failed := makePartial(strings.TrimSuffix(filepath.Join(dir, e.Name()), partialSuffix), partialSuffix)
+		if failed == nil {
+			failed = p.remove()
+		}
+		if !errors.Is(failed, store.ErrLocked) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
 }

@@ -204,7 +204,10 @@ type partial struct {
 	lock *lock
 }
 
-const partialFile = "towline.db" // in the folder
+const (
+	partialFile   = "towline.db" // in the folder
+	partialSuffix = "-partial"   // of the folder of a copy
+)
 
 func makePartial(path, suffix string) (*partial, error) {
 	p := &partial{dir: path + suffix}

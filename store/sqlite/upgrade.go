@@ -55,7 +55,7 @@ func Upgrade(ctx context.Context, path string) (u Upgraded, err error) {
 	if _, err := os.Lstat(u.Copy); err == nil {
 		return u, fmt.Errorf("%s exists already: %w; move it away first", u.Copy, fs.ErrExist)
 	}
-	p, err := makePartial(u.Copy, "-partial")
+	p, err := makePartial(u.Copy, partialSuffix)
 	if err != nil {
 		return u, err
 	}
