@@ -107,7 +107,11 @@ sends nothing until an operator ends the hold:
 			}
 			return p.out.one(out, func(w io.Writer) {
 				fmt.Fprintf(w, "%s  %s  seq %d  epoch %d\n", made.Path, size(made.Bytes), made.Head, made.Epoch)
-				if out.Aside != "" {
+				switch {
+				case out.Aside != "" && made.Replaced == nil:
+					fmt.Fprintf(w, "the old store is %s; it cannot be read, so nobody knows what it has that the copy has not\n", out.Aside)
+					fmt.Fprintf(w, "if its epoch was %d or more, restore again with a higher one: --epoch\n", made.Epoch)
+				case out.Aside != "":
 					fmt.Fprintf(w, "the old store is %s; it has %s that the copy has not\n", out.Aside, plural(int(out.Lost), "event", "events"))
 				}
 				fmt.Fprintln(w, "the next engine sends nothing until: towline resume --after-restore")

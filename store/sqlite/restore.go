@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +17,8 @@ import (
 // RestoreOptions say how a copy takes the place of a store.
 type RestoreOptions struct {
 	// Epoch is the least epoch that the restored store has; zero: one more than that of the copy and of the store that is
-	// replaced. It is for a store whose last life was somewhere else: a sink that has seen a higher epoch refuses a lower one.
+	// replaced. It is for a store whose last life was somewhere else, or cannot be read any more: a sink that has seen a higher epoch
+	// refuses a lower one.
 	Epoch    int
 	Now      func() time.Time                    // nil: time.Now
 	Progress func(done, total int)               // pages; nil: nobody looks
@@ -89,10 +91,13 @@ func Restore(ctx context.Context, from, path string, o RestoreOptions) (r Restor
 		return r, err
 	}
 	o.step("settled")
-	r.Epoch = max(r.Epoch+1, o.Epoch)
+	var last int
 	if r.Replaced != nil {
-		r.Epoch = max(r.Epoch, r.Replaced.Epoch+1)
+		last = r.Replaced.Epoch
+	} else {
+		last = lastEpoch(ctx, path)
 	}
+	r.Epoch = max(r.Epoch+1, last+1, o.Epoch)
 	if err := p.begin(ctx, r, o.Now()); err != nil {
 		return r, err
 	}
@@ -144,6 +149,25 @@ func settleOld(ctx context.Context, path string) (*Copy, error) {
 		return nil, unlessDamaged(err)
 	}
 	return &c, nil
+}
+
+// lastEpoch is what a store says of its epoch that is not whole, for it may have written into sinks; 0: it says nothing any more.
+func lastEpoch(ctx context.Context, path string) int {
+	d := dsn{path: path, busyTimeout: busyTimeout}
+	name := d.atRest()
+	if _, err := os.Stat(path + "-wal"); err == nil {
+		name = d.peek()
+	}
+	db, err := sql.Open(driverName, name)
+	if err != nil {
+		return 0
+	}
+	defer db.Close()
+	epoch, err := readEpoch(ctx, db)
+	if err != nil {
+		return 0
+	}
+	return epoch
 }
 
 // foldWAL copies the WAL of a store into its one file. A reader takes no lock of ours, and may stand on a part of the WAL; until

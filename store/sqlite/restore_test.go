@@ -118,6 +118,19 @@ func TestARestoreOverADamagedStore(t *testing.T) {
 	require.Len(t, logOf(t, path), 3)
 }
 
+// DUR-5: what is damaged may still say in which epoch it lived, and the sinks have seen that.
+func TestARestoreOverADamagedStoreRaisesItsEpoch(t *testing.T) {
+	path, copied := twoStores(t)
+	_, err := Restore(context.Background(), copied, path, RestoreOptions{Epoch: 4})
+	require.NoError(t, err)
+	storeOf(t, path, 200)
+	damage(t, path)
+	r, err := Restore(context.Background(), copied, path, RestoreOptions{})
+	require.NoError(t, err)
+	require.Nil(t, r.Replaced)
+	require.Equal(t, 5, r.Epoch)
+}
+
 // DUR-5: a restore that is killed behind any of its steps, while the last commits of the old store lie in a WAL, leaves the
 // old store or the new one, each whole; the next restore goes through.
 func TestARestoreIsKilled(t *testing.T) {
