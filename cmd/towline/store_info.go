@@ -23,7 +23,8 @@ type storeFacts struct {
 	At       time.Time       `json:"at,omitzero"`
 	Bytes    int64           `json:"bytes"`
 	WAL      int64           `json:"wal_bytes"`
-	Free     int64           `json:"free_bytes"` // of the file, that hold nothing
+	Used     int64           `json:"used_bytes"` // that hold something, also those that only the WAL has
+	Free     int64           `json:"free_bytes"` // that hold nothing
 	MaxBytes int64           `json:"max_bytes"`  // 0: no budget
 	Tables   []tableFacts    `json:"tables"`
 	Backups  backupFacts     `json:"backups"`
@@ -68,7 +69,7 @@ func factsOf(ctx context.Context, c *config.Config) (f storeFacts, err error) {
 		return f, err
 	}
 	f = storeFacts{
-		File: i.Path, Level: i.Level, Writes: i.Writes, Epoch: i.Epoch, Seq: i.Head, Bytes: i.Bytes, WAL: i.WAL, Free: i.Free,
+		File: i.Path, Level: i.Level, Writes: i.Writes, Epoch: i.Epoch, Seq: i.Head, Bytes: i.Bytes, WAL: i.WAL, Used: i.Used, Free: i.Free,
 		MaxBytes: int64(c.Store.MaxBytes), Tables: []tableFacts{},
 		Backups: backupFacts{Dir: c.Store.Backup.Dir, Every: c.Store.Backup.Every.String()},
 	}
@@ -99,7 +100,7 @@ func (f storeFacts) write(w io.Writer) {
 	fmt.Fprintf(w, "\nsize     %s, of which %s hold nothing; wal %s\n", size(f.Bytes), size(f.Free), size(f.WAL))
 	if f.MaxBytes > 0 {
 		const percent = 100
-		fmt.Fprintf(w, "budget   %s, %d %% used\n", size(f.MaxBytes), (f.Bytes-f.Free)*percent/f.MaxBytes)
+		fmt.Fprintf(w, "budget   %s, %d %% used\n", size(f.MaxBytes), f.Used*percent/f.MaxBytes)
 	} else {
 		fmt.Fprintln(w, "budget   none")
 	}
@@ -124,9 +125,9 @@ func checkKept(ctx context.Context, c *config.Config) (out []finding) {
 		return nil // checkStore says why
 	}
 	const eighths, taken = 8, 7 // of the budget, from where no run is accepted
-	if used := f.Bytes - f.Free; f.MaxBytes > 0 && used >= f.MaxBytes/eighths*taken {
+	if f.MaxBytes > 0 && f.Used >= f.MaxBytes/eighths*taken {
 		out = append(out, finding{
-			What: "budget", State: failed, Text: fmt.Sprintf("%s of %s are used, so no new run is accepted", size(used), size(f.MaxBytes)), Fix: "raise store.max_bytes",
+			What: "budget", State: failed, Text: fmt.Sprintf("%s of %s are used, so no new run is accepted", size(f.Used), size(f.MaxBytes)), Fix: "raise store.max_bytes",
 		})
 	}
 	every := c.Store.Backup.Every

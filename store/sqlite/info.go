@@ -12,7 +12,8 @@ import (
 type Info struct {
 	Copy            // how far it is; Bytes is the file without its WAL
 	WAL     int64   `json:"wal"` // bytes of the WAL; 0: there is none
-	Free    int64   // bytes of the file that hold nothing any more
+	Used    int64   // bytes that hold something, also those that only the WAL has (DUR-6)
+	Free    int64   // bytes that hold nothing any more
 	Tables  []Table // the largest first
 	Writes  int     // the highest format level to which this release can raise it
 	Release int     // the highest that this release reads
@@ -78,8 +79,10 @@ func Look(ctx context.Context, path string) (i Info, err error) {
 
 // measure counts the pages of each table, which reads all of them.
 func (i *Info) measure(ctx context.Context, db *sql.DB) (err error) {
-	const free = `SELECT (SELECT freelist_count FROM pragma_freelist_count) * (SELECT page_size FROM pragma_page_size)`
-	if err := db.QueryRowContext(ctx, free).Scan(&i.Free); err != nil {
+	const pages = `
+		SELECT freelist_count * page_size, (page_count - freelist_count) * page_size
+		FROM pragma_freelist_count, pragma_page_count, pragma_page_size`
+	if err := db.QueryRowContext(ctx, pages).Scan(&i.Free, &i.Used); err != nil {
 		return err
 	}
 	const sizes = `

@@ -119,6 +119,7 @@ func TestALookChangesNothing(t *testing.T) {
 	i, err := Look(context.Background(), path)
 	require.NoError(t, err)
 	require.Positive(t, i.WAL)
+	require.Greater(t, i.Used, i.Bytes, "the newest pages are in the WAL only")
 	require.GreaterOrEqual(t, int(i.Head), 20)
 	c.kill(t)
 	c.drain(t, 0)
