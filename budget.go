@@ -5,36 +5,45 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/store"
 )
 
 // DiskBudget is the name of the condition in which no run is accepted, because the store has reached its size budget (DUR-6).
 const DiskBudget = "disk_budget"
 
-// reserved is the part of the budget that is kept for runs that are accepted: no new one is from seven eighths on. A unit takes
-// about 1.5 KiB to its end, so an eighth of 512 MiB is room for some 40,000 units.
-const reserved = 8
+// What accepted work takes until its end counts as used, for it ends whatever the budget says. These are what one attempt takes;
+// the last eighth of the budget is kept for what nobody knows before: retries, error texts, results, messages of applications.
+const (
+	reserved   = 8
+	bytesOfRun = 2 << 10
+	// bytesOfUnit is from its plan to its end. One that is open has taken a part of it already, which counts twice.
+	bytesOfUnit = 3 << 9
+)
 
 // DiskBudgetError says that the store has no room for another run (DUR-6). Nothing was written. Those that are accepted go on,
-// and end: a reserve is kept for them.
+// and end: what they still take is counted before they are accepted.
 type DiskBudgetError struct {
 	Used int64 // bytes that hold something
+	Owed int64 // what the runs that are open may take until they end, and the one that was refused
 	Max  int64 // Config.MaxBytes
-	Full int64 // from here on no run is accepted
+	Full int64 // Used and Owed together pass no more than this
 }
 
 func (e *DiskBudgetError) Error() string {
-	return fmt.Sprintf("the store holds %d MiB, and takes no new run from %d MiB on (store.max_bytes is %d MiB): raise store.max_bytes; runs that are open go on",
-		e.Used>>20, e.Full>>20, e.Max>>20)
+	return fmt.Sprintf("the store holds %d MiB, runs that are open or asked for take %d MiB more, and no run is accepted beyond %d MiB (store.max_bytes is %d MiB): raise store.max_bytes, or ask again when open runs have ended",
+		e.Used>>20, e.Owed>>20, e.Full>>20, e.Max>>20)
 }
 
-// room is how much of the budget is used.
-type room struct{ used, max int64 }
+// room is how much of the budget is used, or will be by what was accepted.
+type room struct{ used, owed, max int64 }
+
+func owed(runs, units int) int64 { return int64(runs)*bytesOfRun + int64(units)*bytesOfUnit }
 
 // full is nil while a run may be accepted.
 func (r room) full() error {
-	if limit := r.max - r.max/reserved; r.max > 0 && r.used >= limit {
-		return &DiskBudgetError{Used: r.used, Max: r.max, Full: limit}
+	if limit := r.max - r.max/reserved; r.max > 0 && r.used+r.owed > limit {
+		return &DiskBudgetError{Used: r.used, Owed: r.owed, Max: r.max, Full: limit}
 	}
 	return nil
 }
@@ -55,20 +64,39 @@ func (e *Engine) roomIn(tx store.ReadTx) (room, error) {
 	return r, nil
 }
 
-// hasRoom refuses a run for which the store has no room.
-func (t *Tx) hasRoom() error {
+// hasRoom refuses a run of so many units for which the store has no room.
+func (t *Tx) hasRoom(units int) error {
 	r, err := t.e.roomIn(t.tx)
 	if err != nil {
 		return err
 	}
+	r.owed = owed(t.hot.Runs()+1, t.hot.Units()+units)
 	return r.full()
 }
 
-// budgetCondition says that no run is accepted.
+// budgetCondition says that not even a run of one unit is accepted.
 func (e *Engine) budgetCondition(ctx context.Context) ([]Condition, error) {
+	if e.maxBytes <= 0 {
+		return nil, nil
+	}
 	var r room
 	err := e.store.Read(ctx, func(tx store.Reader) (err error) {
-		r, err = e.roomIn(tx)
+		if r, err = e.roomIn(tx); err != nil {
+			return err
+		}
+		v := projections.NewView(tx)
+		runs, planned, err := v.CountOpen()
+		if r.owed = owed(runs+1, planned+1); err != nil || r.full() == nil {
+			return err // most often, and then nobody needs to look at units
+		}
+		groups, err := v.CountUnits(0)
+		units := 1
+		for _, g := range groups {
+			if !g.Status.Terminal() {
+				units += g.Count
+			}
+		}
+		r.owed = owed(runs+1, units)
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/store"
 )
 
 // DUR-6, T-2, P-11, S-8: at its size budget a store accepts no new run, by whatever trigger, and writes nothing for it; a
@@ -34,7 +35,7 @@ func TestAStoreAtItsSizeBudget(t *testing.T) {
 	require.ErrorAs(t, err, &full)
 	require.EqualValues(t, 1<<20, full.Max)
 	require.EqualValues(t, 7<<17, full.Full)
-	require.GreaterOrEqual(t, full.Used, full.Full)
+	require.Greater(t, full.Used+full.Owed, full.Full)
 	require.Less(t, full.Used, full.Max)
 	require.Equal(t, []string{towline.DiskBudget}, w.conditions())
 
@@ -54,8 +55,41 @@ func TestAStoreAtItsSizeBudget(t *testing.T) {
 	for _, p := range accepted {
 		require.True(t, w.run(p.Run).Status.Terminal())
 	}
+	require.LessOrEqual(t, w.used(), full.Max, "what was accepted has ended within the budget")
 	w.o.config.MaxBytes = 1 << 30
 	w.restart()
 	require.Empty(t, w.conditions())
 	require.Len(t, w.tick("hourly").Planned, 1)
+}
+
+// used counts what the store holds.
+func (w *workshop) used() (bytes int64) {
+	w.t.Helper()
+	require.NoError(w.t, w.store.Read(context.Background(), func(r store.Reader) error {
+		return r.Query(func(row store.Row) error { return row.Scan(&bytes) },
+			`SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)
+	}))
+	return bytes
+}
+
+// DUR-6: one run that would need more than the budget until its end is refused before any of it is written, however empty the
+// store is; a smaller one is accepted, and ends within the budget.
+func TestARunThatIsLargerThanTheSizeBudget(t *testing.T) {
+	many := reports()
+	for i := range 400 {
+		many.Sources = append(many.Sources, "more-"+strconv.Itoa(i))
+	}
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{many}, MaxBytes: 1 << 20}})
+	head := w.head()
+	_, err := w.e.Plan(context.Background(), towline.RunSpec{Sync: "reports"})
+	var full *towline.DiskBudgetError
+	require.ErrorAs(t, err, &full)
+	require.Less(t, full.Used, full.Full)
+	require.Equal(t, head, w.head())
+	require.Empty(t, w.conditions(), "others are accepted")
+	p, err := w.e.Plan(context.Background(), towline.RunSpec{Sync: "reports", Sources: many.Sources[:200]})
+	require.NoError(t, err)
+	w.deliver(w.complete)
+	require.True(t, w.run(p.Run).Status.Terminal())
+	require.LessOrEqual(t, w.used(), full.Max)
 }

@@ -37,8 +37,8 @@ type Config struct {
 	// NoMessages says that this process neither publishes application messages nor consumes them, so that Why names what
 	// they wait for (WHY-6).
 	NoMessages bool
-	// MaxBytes is the size budget of the store (DUR-6): from seven eighths of it on no new run is accepted, and those that are
-	// open end. Zero: none.
+	// MaxBytes is the size budget of the store (DUR-6): no run is accepted that would bring it beyond seven eighths of that, with
+	// what open runs still take until they end. Those go on. Zero: none.
 	MaxBytes int64
 	// FoldCache is how many folded streams the writer keeps; zero: 16384.
 	FoldCache int

@@ -399,7 +399,7 @@ func (t *Tx) admit(req request) (known Planned, found bool, err error) {
 			return Planned{}, false, err
 		}
 	}
-	return Planned{}, false, t.hasRoom()
+	return Planned{}, false, t.hasRoom(1) // before all its units are made
 }
 
 // accept opens the job and the run with its units.
@@ -412,6 +412,9 @@ func (t *Tx) accept(req request, units []events.UnitPlanned, leftOut []events.Le
 
 // acceptAs is accept under ids that are known already.
 func (t *Tx) acceptAs(p Planned, req request, units []events.UnitPlanned) (Planned, error) {
+	if err := t.hasRoom(len(units)); err != nil {
+		return Planned{}, err
+	}
 	t.knowNew(p.Run)
 	if _, err := t.Execute(t.planCommands(req, p, units)...); err != nil {
 		return Planned{}, err

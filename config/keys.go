@@ -49,7 +49,7 @@ func storeKeys() []Key {
 		},
 		{
 			Path: "store.max_bytes", Form: Bytes, Default: "512MiB", Min: "16MiB", zero: true, at: fixed(func(c *Config) *Size { return &c.Store.MaxBytes }),
-			Doc: "Size budget: no new run is accepted from seven eighths of it on, those that are open end. 0: none.",
+			Doc: "Size budget: no run is accepted that would bring the store beyond seven eighths of it, with what open runs still take. 0: none.",
 		},
 		{
 			Path: "store.backup.every", Form: Duration, Default: "0s", Min: "1m", zero: true, at: fixed(func(c *Config) *duration { return &c.Store.Backup.Every }),

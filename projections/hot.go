@@ -159,6 +159,9 @@ func (h *Hot) Position() events.Position { return h.position }
 // Epoch is that of the store.
 func (h *Hot) Epoch() int { return h.epoch }
 
+// Runs is how many runs are open.
+func (h *Hot) Runs() int { return len(h.runs) }
+
 // Held reports a store that was restored, and that nobody has released since (DUR-5).
 func (h *Hot) Held() bool { return h.held }
 

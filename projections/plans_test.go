@@ -108,6 +108,7 @@ var hot = []struct {
 	}},
 	{"next_due_of", func(r *recorder) error { return second(projections.NewView(r).NextDueOf(repeatable)) }},
 	{"count_units", func(r *recorder) error { return second(projections.NewView(r).CountUnits(now)) }},
+	{"count_open", func(r *recorder) error { _, _, err := projections.NewView(r).CountOpen(); return err }},
 	{"count_due", func(r *recorder) error { return second(projections.NewView(r).CountDue(repeatable, now)) }},
 	{"open_breakers", func(r *recorder) error { return second(projections.NewView(r).OpenBreakers()) }},
 	{"checkpoint", func(r *recorder) error { return second(projections.Position(r)) }},

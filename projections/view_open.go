@@ -7,6 +7,18 @@ import (
 	"github.com/towline-dev/towline/store"
 )
 
+// CountOpen counts the runs that are open, and all the units that were planned for them. Its cost grows with the runs.
+func (v View) CountOpen() (runs, units int, err error) {
+	err = v.tx.Query(func(r store.Row) error { return r.Scan(&runs, &units) },
+		`SELECT count(*), coalesce(sum(total_units), 0)
+		FROM runs INDEXED BY runs_open
+		WHERE completed_at IS NULL`)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count what is open: %w", err)
+	}
+	return runs, units, nil
+}
+
 // OpenUnits are units of open runs that are alike, counted.
 type OpenUnits struct {
 	Status events.UnitStatus
