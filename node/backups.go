@@ -20,7 +20,7 @@ import (
 type Backups struct {
 	Every time.Duration // between two copies; zero: none are made
 	Dir   string        // where they go; made if missing. Empty: the folder "backup" beside the store
-	Keep  int           // how many stay, the newest; zero: 7, negative: all
+	Keep  int           // how many stay, the newest; zero: 7, negative: all. In a restored hold all do (DUR-5)
 }
 
 const keptBackups = 7
@@ -81,6 +81,7 @@ func (n *Node) keepBackups(ctx context.Context) error {
 	}
 	timer := time.NewTimer(n.untilBackup(ctx, n.wall()))
 	defer timer.Stop()
+	unpruned := false // one was made, and old ones could not be removed
 	for {
 		select {
 		case <-ctx.Done():
@@ -89,11 +90,14 @@ func (n *Node) keepBackups(ctx context.Context) error {
 		}
 		now := n.wall()
 		if wait := n.untilBackup(ctx, now); wait > 0 { // somebody else has made one, or the clock was set back
-			n.backups.note(func(s *BackupState) { s.Error = "" })
+			if !unpruned {
+				n.backups.note(func(s *BackupState) { s.Error = "" })
+			}
 			timer.Reset(min(wait, c.Every))
 			continue
 		}
-		err := n.regularBackup(ctx, now)
+		made, err := n.regularBackup(ctx, now)
+		unpruned = made && err != nil
 		switch {
 		case ctx.Err() != nil, errors.Is(err, towline.ErrStopped):
 			return nil
@@ -132,29 +136,37 @@ func (n *Node) untilBackup(ctx context.Context, now time.Time) time.Duration {
 	return max(min(all[len(all)-1].At.Add(n.c.Backups.Every).Sub(now), n.c.Backups.Every), 0)
 }
 
-func (n *Node) regularBackup(ctx context.Context, now time.Time) error {
+// regularBackup makes a backup and removes what is too old. made: it is there, whatever err says.
+func (n *Node) regularBackup(ctx context.Context, now time.Time) (made bool, err error) {
 	path := n.store.Path()
 	dir := n.c.Backups.dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+		return false, err
 	}
 	if err := sqlite.RemoveUnfinished(path, dir); err != nil { // first, for the disk may be full of it
-		return fmt.Errorf("remove unfinished backups: %w", err)
+		return false, fmt.Errorf("remove unfinished backups: %w", err)
 	}
 	began := time.Now()
-	made, err := n.Backup(ctx, filepath.Join(dir, sqlite.BackupName(path, now)), BackupOptions{})
+	c, err := n.Backup(ctx, filepath.Join(dir, sqlite.BackupName(path, now)), BackupOptions{})
 	if err != nil {
+		return false, err
+	}
+	n.logger.Info("backed up", "file", c.Path, "position", c.Head, "bytes", c.Bytes, "took", time.Since(began))
+	if err := n.removeOld(ctx, dir); err != nil {
+		return true, fmt.Errorf("remove old backups: %w", err)
+	}
+	n.backups.note(func(s *BackupState) { s.Newest, s.Path, s.Error = now, c.Path, "" })
+	return true, nil
+}
+
+// removeOld removes the oldest backups, but none in a restored hold: those of the earlier life are what a person looks for then.
+func (n *Node) removeOld(ctx context.Context, dir string) error {
+	if _, held, err := n.engine.Hold(ctx); err != nil || held {
 		return err
 	}
-	n.backups.note(func(s *BackupState) { s.Newest, s.Path, s.Error = now, made.Path, "" })
-	n.logger.Info("backed up", "file", made.Path, "position", made.Head, "bytes", made.Bytes, "took", time.Since(began))
-	keep := cmp.Or(n.c.Backups.Keep, keptBackups)
-	removed, err := sqlite.PruneBackups(ctx, path, dir, keep)
-	if err != nil {
-		return fmt.Errorf("remove old backups: %w", err)
-	}
+	removed, err := sqlite.PruneBackups(ctx, n.store.Path(), dir, cmp.Or(n.c.Backups.Keep, keptBackups))
 	for _, b := range removed {
 		n.logger.Info("removed an old backup", "file", b.Path)
 	}
-	return nil
+	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/store/sqlite"
 )
@@ -43,6 +44,47 @@ func TestANodeMakesBackups(t *testing.T) {
 	require.Equal(t, at, kept()[1].At, "it is not old enough")
 	_, err := node.Restore(t.Context(), kept()[1].Path, filepath.Join(dir, "restored.db"), node.RestoreOptions{})
 	require.NoError(t, err)
+}
+
+// DUR-5: while a restored store is held, its node makes backups and removes none: those of the earlier life are what a person
+// looks for then.
+func TestAHeldStoreKeepsItsBackups(t *testing.T) {
+	dir := t.TempDir()
+	store, at := filepath.Join(dir, "towline.db"), before.AddDate(1, 0, 0)
+	kept := func() []sqlite.BackupFile {
+		all, err := sqlite.Backups(t.Context(), store, filepath.Join(dir, "backup"))
+		require.NoError(t, err)
+		return all
+	}
+	run := func(until func(*node.Node) bool) {
+		at = at.Add(time.Hour)
+		n, err := node.Open(t.Context(), node.Config{
+			Store: store, Syncs: []node.Sync{works(nothingToDo)}, Logger: quiet(), Unsynced: true, Now: func() time.Time { return at },
+			Monotonic: func() time.Duration { return at.Sub(before) }, Backups: node.Backups{Every: time.Hour, Keep: 1},
+		})
+		require.NoError(t, err)
+		r := start(t, n)
+		waitFor(t, n, func() bool { return until(n) })
+		r.end()
+	}
+	made := func(n *node.Node) bool { return n.BackupState().Newest.Equal(at) }
+	run(made)
+	first := kept()[0]
+	_, err := node.Restore(t.Context(), first.Path, store, node.RestoreOptions{})
+	require.NoError(t, err)
+	run(made)
+	require.Len(t, kept(), 2)
+	require.Equal(t, first.Path, kept()[0].Path)
+	run(func(n *node.Node) bool {
+		if _, held, err := n.Engine().Hold(t.Context()); err == nil && held {
+			_, err = n.Engine().ReleaseHold(t.Context(), towline.Actor{Name: "ada", Reason: "looked"})
+			require.NoError(t, err)
+		}
+		return made(n)
+	})
+	run(made)
+	require.Len(t, kept(), 1)
+	require.Equal(t, at, kept()[0].At)
 }
 
 // In shared mode the nodes of a store share its backups. One that could not make its own says so only until another node has made

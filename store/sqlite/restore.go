@@ -162,9 +162,8 @@ func lastEpoch(ctx context.Context, path string) int {
 	if err != nil {
 		return 0
 	}
-	defer db.Close()
 	epoch, err := readEpoch(ctx, db)
-	if err != nil {
+	if err = errors.Join(err, db.Close()); err != nil {
 		return 0
 	}
 	return epoch
