@@ -111,7 +111,7 @@ func (now status) isPaused(p *page) {
 		pause := now.paused[row]
 		what, resume := "the engine", "towline resume --reason …"
 		if pause.Source != "" {
-			what, resume = "source "+pause.Source, "towline resume "+pause.Source+" --reason …"
+			what, resume = "source "+pause.Source, "towline resume --source "+pause.Source+" --reason …"
 		}
 		switch column {
 		case 0:

@@ -47,7 +47,7 @@ func TestTheStatusPage(t *testing.T) {
 		"<code>towline run watch " + run.Alias + "</code>",
 		"<b>parked</b> " + run.Alias + "/dispatch_sync_run#1",
 		"<code>towline outbox requeue " + run.Alias + "/dispatch_sync_run#1 --reason …</code>",
-		"source south", "&lt;script&gt;alert(1)&lt;/script&gt;",
+		"source south", "<code>towline resume --source south --reason …</code>", "&lt;script&gt;alert(1)&lt;/script&gt;",
 	} {
 		require.Contains(t, page, says)
 	}
