@@ -29,7 +29,11 @@ type access struct {
 	tokenFile string
 	atSeq     int64
 	atTime    string
+	flags     *pflag.FlagSet // of the command that was asked for the past; nil: it cannot be
 }
+
+// atSeqGiven tells a zero that somebody has written from none.
+func (a *access) atSeqGiven() bool { return a.flags != nil && a.flags.Changed("at-seq") }
 
 // accessFlags are those of commands that ask an engine or a file.
 func (p *program) accessFlags(f *pflag.FlagSet) {
@@ -55,7 +59,7 @@ func (p *program) at(ctx context.Context, c *client.Client) (client.At, error) {
 	switch {
 	case p.access.atSeq != 0 && p.access.atTime != "":
 		return 0, p.usage("--at-seq and --at-time both say when: give one of them")
-	case p.access.atSeq < 0:
+	case p.access.atSeq < 0 || p.access.atSeq == 0 && p.access.atSeqGiven():
 		return 0, p.usage("--at-seq %d: the log begins at 1", p.access.atSeq)
 	case p.access.atTime == "":
 		return client.At(p.access.atSeq), nil
@@ -83,7 +87,7 @@ func (p *program) acting(cmd *cobra.Command, fn func(context.Context, *client.Cl
 }
 
 func (p *program) with(cmd *cobra.Command, fileWillDo bool, fn func(context.Context, *client.Client) error) (err error) {
-	p.command = cmd.CommandPath()
+	p.command, p.access.flags = cmd.CommandPath(), cmd.Flags()
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	c, done, err := p.reach(ctx, fileWillDo)

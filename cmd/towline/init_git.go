@@ -33,7 +33,7 @@ its own.`,
 		Example: `  towline init git ~/src            # all repositories in a folder
   towline init git . ../other       # two repositories
   towline init git --sync work ~/work --config ~/.config/towline/towline.yaml`,
-		Args: cobra.MinimumNArgs(1),
+		Args: some,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			syncs, err := findRepositories(cmd.Context(), name, args)
 			if err != nil {

@@ -112,7 +112,7 @@ func (p *program) outboxShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show ENTRY", Short: "Show an outbox entry, and why it is no further",
 		Example: "  towline outbox show 7Q4ZKD/post_sync#1\n  towline outbox show 7Q4ZKD/dispatch_sync_run --at-seq 40 -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				at, err := p.at(ctx, c)

@@ -22,7 +22,7 @@ func (p *program) outboxResolve() *cobra.Command {
 		Long: `Says what you have found out: --delivered, it was sent and has arrived, or --lost, it
 was not. Nothing is sent either way. It is the only way out of unresolved.`,
 		Example: "  towline outbox resolve 7Q4ZKD/post_sync#1 --delivered --reason 'the report is there'\n  towline outbox resolve 7Q4ZKD/post_sync --target index --lost --reason 'the broker has no such message'",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.acting(cmd, func(ctx context.Context, c *client.Client) error {
 				if delivered == lost {

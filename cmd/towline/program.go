@@ -83,6 +83,7 @@ committed run to an end, whatever dies on the way.`,
 		Args:              cobra.ArbitraryArgs,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
 	p.globalFlags(root.PersistentFlags())
 	for flag, words := range map[string][]string{"output": forms} {
 		must(root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))

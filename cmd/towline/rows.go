@@ -17,7 +17,7 @@ const usualLimit = 50
 
 func (l *listFlags) add(f *pflag.FlagSet, example string) {
 	f.StringVar(&l.where, "where", "", "only what this `QUERY` chooses, such as '"+example+"'")
-	f.IntVar(&l.limit, "limit", usualLimit, "rows at most; 0: all")
+	f.IntVar(&l.limit, "limit", usualLimit, "`N` rows at most; 0: all")
 }
 
 // page is how many rows are asked for at once.

@@ -102,7 +102,7 @@ only a person can end comes first, with the command that ends it.
 
   ✔ succeeded   ◐ running   ↻ retrying   · waits   ✘ failed   ○ cancelled`,
 		Example: "  towline run show 7Q4ZKD\n  towline run show 7Q4ZKD --at-seq 1204\n  towline run show 7Q4ZKD --db backup/towline.db -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				at, err := p.at(ctx, c)

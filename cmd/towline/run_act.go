@@ -110,7 +110,7 @@ func (p *program) runRetry() *cobra.Command {
 		Long: `Starts a new run of the failed units of an ended one. The two name each other, and the
 new one has a post_sync of its own.`,
 		Example: "  towline run retry 7Q4ZKD --reason 'the token is valid again' --watch\n  towline run retry 7Q4ZKD --cancelled --reason 'after all'\n  towline run retry 7Q4ZKD --dry-run",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.acting(cmd, func(ctx context.Context, c *client.Client) error {
 				if err := a.why(p); err != nil {

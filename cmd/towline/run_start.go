@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ With --wait or --watch the exit code says how it ended: 0 succeeded, 6 failed,
 7 partial_failed, 8 cancelled, 9 the time was over and the run goes on. Ctrl-C ends the
 waiting and leaves the run alone. Waiting outlives the engine: it goes on when that is back.`,
 		Example: "  towline run start code --watch\n  towline run start code --from 2019-01 --to 2024-12 --source orders\n  towline run start code --idempotency-key nightly-2026-11-30 --wait=1h",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body.Sync, body.Mode = args[0], events.Mode(mode)
 			if cmd.Flags().Changed("source") {
@@ -72,6 +73,14 @@ waiting and leaves the run alone. Waiting outlives the engine: it goes on when t
 				body.Datasets = &sets
 			}
 			return p.acting(cmd, func(ctx context.Context, c *client.Client) error {
+				for flag, names := range map[string]*[]string{"source": body.Sources, "dataset": body.Datasets} {
+					if names == nil {
+						continue
+					}
+					if err := named(flag, *names); err != nil {
+						return p.usage("%w", err)
+					}
+				}
 				if err := p.between(&body, from, to); err != nil {
 					return err
 				}
@@ -81,7 +90,7 @@ waiting and leaves the run alone. Waiting outlives the engine: it goes on when t
 				}
 				started, err := c.StartRun(ctx, body, client.StartOptions{Key: key})
 				if err != nil {
-					return p.withHolder(ctx, c, err)
+					return p.withHolder(ctx, c, inFlags(err))
 				}
 				return p.accepted(ctx, c, started, w, limit, stay)
 			})
@@ -120,6 +129,17 @@ func (p *program) between(body *wire.StartRun, from, to string) error {
 		}
 	}
 	return nil
+}
+
+// inFlags tells what was refused of a range with the words of the command line; the API has other ones.
+func inFlags(err error) error {
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.Field != "since" && refused.Field != "before" {
+		return err
+	}
+	told := *refused
+	told.Detail = strings.NewReplacer("since:", "--from:", "before:", "--to:", "than before;", "than --to;").Replace(refused.Detail)
+	return &told
 }
 
 // parsePeriod is where a period begins and ends, in UTC as windows are; an instant is both.

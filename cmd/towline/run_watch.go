@@ -22,7 +22,7 @@ standard error. Then it is shown as by run show, and the exit code says how it e
 succeeded, 6 failed, 7 partial_failed, 8 cancelled, 9 the time of --wait was over. What
 waits for a person is said at once. Ctrl-C ends the watching and leaves the run alone.`,
 		Example: "  towline run watch 7Q4ZKD\n  towline run watch 7Q4ZKD --wait=10m -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				w := waiting{wait: wait, watch: true}

@@ -89,7 +89,7 @@ func (p *program) scheduleShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show SCHEDULE", Short: "Show a schedule, and what became of its due times",
 		Example: "  towline schedule show code\n  towline schedule show code --at-time '2026-11-30 14:03' -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				at, err := p.at(ctx, c)
@@ -158,7 +158,7 @@ func (p *program) scheduleResume() *cobra.Command {
 func (p *program) scheduleAction(verb, short, long, reason string, do func(*client.Client, context.Context, string, string) (client.Answer[wire.Schedule], error)) *cobra.Command {
 	var a action
 	c := &cobra.Command{
-		Use: verb + " SCHEDULE", Short: short, Long: long, Example: fmt.Sprintf("  towline schedule %s code --reason '%s'", verb, reason), Args: cobra.ExactArgs(1),
+		Use: verb + " SCHEDULE", Short: short, Long: long, Example: fmt.Sprintf("  towline schedule %s code --reason '%s'", verb, reason), Args: one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.acting(cmd, func(ctx context.Context, c *client.Client) error {
 				if err := a.why(p); err != nil {
@@ -194,7 +194,7 @@ func (p *program) scheduleRunNow() *cobra.Command {
 		Long: `Starts a run with what the schedule asks for, also while it is paused. It is a manual
 trigger, and moves no due time. Exit codes of --wait and --watch are those of run start.`,
 		Example: "  towline schedule run-now code --watch\n  towline schedule run-now code --idempotency-key 2026-11-30 --reason 'before the demo'",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.acting(cmd, func(ctx context.Context, c *client.Client) error {
 				limit, stay, err := w.limit(p)
@@ -223,7 +223,7 @@ func (p *program) scheduleNext() *cobra.Command {
 		Long: `Shows due times to come, with what a change of the clock does to them. Without an engine
 they are computed from the file of the store.`,
 		Example: "  towline schedule next code\n  towline schedule next code --count 20 -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				got, err := c.Schedule(ctx, args[0], n, client.Now)

@@ -55,7 +55,7 @@ func (p *program) storeBackup() *cobra.Command {
 copy is checked and verified, and has its name only when it is whole and on disk:
 whatever fails leaves no file, or the one that was there.`,
 		Example: "  towline store backup /mnt/backup/towline.db\n  towline store backup --force copy.db   # replaces copy.db",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.load(false)
 			if err != nil {
@@ -88,7 +88,7 @@ sends nothing until an operator ends the hold:
   2. what the receiver has already: towline outbox resolve ID --delivered --reason …
   3. towline resume --after-restore --reason …`,
 		Example: "  towline store restore /mnt/backup/towline.db\n  towline store restore copy.db --epoch 5   # the store has lived on elsewhere, up to epoch 4",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.load(false)
 			if err != nil {

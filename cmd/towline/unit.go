@@ -87,7 +87,7 @@ func (p *program) unitShow() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show UNIT", Short: "Show a unit with its events",
 		Example: "  towline unit show 7Q4ZKD:orders/commits/2024-03\n  towline unit show 7Q4ZKD:orders/commits/2024-03 --at-seq 1190 -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				at, err := p.at(ctx, c)
@@ -153,7 +153,7 @@ func (p *program) unitWhy() *cobra.Command {
 	c := &cobra.Command{
 		Use: "why UNIT", Short: "Say why a unit is no further",
 		Example: "  towline unit why 7Q4ZKD:orders/commits/2024-03\n  towline unit why H2V9QE -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				why, err := c.WhyUnit(ctx, args[0])

@@ -68,7 +68,7 @@ func (p *program) completionCommand() *cobra.Command {
 		Example: `  source <(towline completion bash)
   towline completion zsh > "${fpath[1]}/_towline"
   towline completion fish > ~/.config/fish/completions/towline.fish`,
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args:      cobra.MatchAll(one, cobra.OnlyValidArgs),
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()

@@ -20,7 +20,7 @@ func (p *program) whyCommand() *cobra.Command {
 next. ID is any name of it. Of a run the reason that only a person can end comes first,
 with the command that ends it, then how many units wait for what.`,
 		Example: "  towline why 7Q4ZKD\n  towline why 7Q4ZKD/post_sync#1\n  towline why 7Q4ZKD:orders/commits/2024-03 --db backup/towline.db",
-		Args:    cobra.ExactArgs(1),
+		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
 				why, err := c.Why(ctx, args[0])
