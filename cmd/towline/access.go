@@ -71,6 +71,23 @@ func (p *program) at(ctx context.Context, c *client.Client) (client.At, error) {
 	return c.PositionAt(ctx, t)
 }
 
+// momentOf is the moment of which an answer is, for what is counted up to it: now, or then.
+func (p *program) momentOf(ctx context.Context, c *client.Client, at client.At) (time.Time, error) {
+	now := time.Now()
+	if at == client.Now {
+		return now, nil
+	}
+	if p.access.atTime != "" {
+		t, err := parseTime(p.access.atTime, now)
+		if t.After(now) {
+			t = now
+		}
+		return t, err
+	}
+	s, err := c.State(ctx, at)
+	return s.Value.At, err
+}
+
 // usage is an error of the command line that is found behind its parsing.
 func (p *program) usage(format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...), command: p.command}

@@ -41,13 +41,17 @@ What waits for a person says so in its note.`,
 				if err != nil {
 					return err
 				}
+				then, err := p.momentOf(ctx, c, at)
+				if err != nil {
+					return err
+				}
 				now := time.Now()
 				found := c.Entries(client.Query{Where: l.where, At: at, Page: l.page()})
 				shown, err := rows(p, found.All(ctx), l.limit, []string{"ENTRY", "GUARANTEE", "STATE", "OUTCOME", "AGE", "TRY", "NEXT", "NOTE"}, func(e wire.Entry) []string {
-					return []string{e.Alias, orDash(strings.ReplaceAll(e.Guarantee, "_", "-")), e.State, orDash(e.Outcome), ageOf(e, now), fmt.Sprint(e.Attempts), clock(e.AvailableAt, now), noteOf(e)}
+					return []string{e.Alias, orDash(strings.ReplaceAll(e.Guarantee, "_", "-")), e.State, orDash(e.Outcome), ageOf(e, then), fmt.Sprint(e.Attempts), clock(e.AvailableAt, now), noteOf(e)}
 				})
 				if err == nil {
-					p.out.say("%s", summaryOf(shown, now))
+					p.out.say("%s", summaryOf(shown, then))
 				}
 				return err
 			})

@@ -40,11 +40,15 @@ a comma is or, a blank is and, - is not.`,
 				if err != nil {
 					return err
 				}
+				then, err := p.momentOf(ctx, c, at)
+				if err != nil {
+					return err
+				}
 				now := time.Now()
 				found := c.Runs(client.Query{Where: l.where, At: at, Page: l.page()})
 				shown, err := rows(p, found.All(ctx), l.limit, []string{"RUN", "SYNC", "STATE", "UNITS", "FAILED", "TRIGGER", "PLANNED", "TOOK", "NOTE"},
 					func(r wire.Run) []string {
-						return []string{r.Alias, r.Sync, string(r.State), done(r), orDash(count(r.Failed)), string(r.Trigger), clock(r.PlannedAt, now), took(r, now), note(r)}
+						return []string{r.Alias, r.Sync, string(r.State), done(r), orDash(count(r.Failed)), string(r.Trigger), clock(r.PlannedAt, now), took(r, then), note(r)}
 					})
 				if err == nil {
 					p.out.say("%s · as of seq %s", plural(len(shown), "run", "runs"), grouped(int64(found.Seq())))
@@ -69,12 +73,12 @@ func count(n int) string {
 	return fmt.Sprint(n)
 }
 
-// took is how long a run lasted, or lasts by now.
-func took(r wire.Run, now time.Time) string {
+// took is how long a run lasted, or had lasted by a moment.
+func took(r wire.Run, by time.Time) string {
 	if !r.CompletedAt.IsZero() {
-		now = r.CompletedAt
+		by = r.CompletedAt
 	}
-	return span(now.Sub(r.PlannedAt))
+	return span(by.Sub(r.PlannedAt))
 }
 
 // note is what a person should know of a run beside its state.
@@ -127,7 +131,11 @@ func (p *program) showRun(ctx context.Context, c *client.Client, id string, at c
 	if p.out.form != "table" {
 		return p.out.one(run.Value, nil)
 	}
-	v := runView{run: run.Value, seq: int64(run.Seq), now: time.Now()}
+	then, err := p.momentOf(ctx, c, at)
+	if err != nil {
+		return err
+	}
+	v := runView{run: run.Value, seq: int64(run.Seq), now: time.Now(), then: then}
 	for u, err := range c.UnitsOf(run.Value.ID.String(), client.Query{At: at}).All(ctx) {
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ type runView struct {
 	why   *wire.Explanation // nil: of the past
 	seq   int64
 	now   time.Time
+	then  time.Time // of which it is
 }
 
 func (v runView) write(w io.Writer) {
@@ -49,7 +50,7 @@ func (v runView) times() string {
 	if !v.run.CompletedAt.IsZero() {
 		text += " · ended " + clock(v.run.CompletedAt, v.now)
 	}
-	return text + " · took " + took(v.run, v.now)
+	return text + " · took " + took(v.run, v.then)
 }
 
 // signs are one character for each state, which a legend in the help explains.
