@@ -114,7 +114,11 @@ func problemOfName(e *ident.Error) *Problem {
 	if errors.Is(e, ident.ErrUnknown) {
 		code = CodeNotFound
 	}
-	p := newProblem(code, e.Error()).withField("id").withFix(e.Fix)
+	p := newProblem(code, e.Error()).withField("id")
+	if code == CodeNotFound {
+		p = p.withFix(listsOf[e.Noun])
+	}
+	p = p.withFix(e.Fix)
 	p.Candidates = e.Candidates
 	return p
 }
@@ -129,7 +133,11 @@ func problemOfRequest(e *towline.RequestError) *Problem {
 	case errors.Is(e, towline.ErrConflict):
 		code = CodeConflict
 	}
-	return newProblem(code, e.Error()).withField(fieldNames[e.Field].or(e.Field)).withFix(e.Fix)
+	p := newProblem(code, e.Error()).withField(fieldNames[e.Field].or(e.Field))
+	if code == CodeNotFound {
+		p = p.withFix(listsOf[e.Field])
+	}
+	return p.withFix(e.Fix)
 }
 
 // fieldNames are those of the engine that are called otherwise here.

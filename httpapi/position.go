@@ -34,7 +34,7 @@ func (s *Server) getPosition(ctx context.Context, in *positionInput) (*Answer[wi
 func (s *Server) positionAt(ctx context.Context, t time.Time) (events.Position, error) {
 	p, err := s.engine().PositionAt(ctx, t)
 	if err == nil && p == 0 {
-		err = newProblem(CodeNotFound, "nothing had happened at that time").withField("at_time")
+		err = newProblem(CodeNotFound, "nothing had happened at that time").withField("at_time").withFix("give a later time; `towline events list --limit 1` shows the first event")
 	}
 	return p, err
 }

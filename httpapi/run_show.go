@@ -78,7 +78,16 @@ func (s *Server) showRun(ctx context.Context, id events.RunID, at AtSeq) (*Answe
 }
 
 func noSuch(noun, id string) error {
-	return newProblem(CodeNotFound, fmt.Sprintf("there is no %s %s", noun, id)).withField("id")
+	return newProblem(CodeNotFound, fmt.Sprintf("there is no %s %s", noun, id)).withField("id").withFix(listsOf[noun])
+}
+
+// listsOf are the words by which somebody finds the right name of a thing, where it is not a run, which the page of not_found
+// names.
+var listsOf = map[string]string{
+	ident.NounUnit:    "list what there is, for example with `towline unit list`",
+	ident.NounEntry:   "list what there is, for example with `towline outbox list`",
+	ident.NounMessage: "list what there is, for example with `towline outbox list --where kind:message`",
+	"schedule":        "look at what there is with `towline schedule list`; a sync has one if `schedule` stands in its section of towline.yaml",
 }
 
 // dispatchOf is how far the wakeup is that starts the units of a run.

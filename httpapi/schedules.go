@@ -99,7 +99,7 @@ func (s *Server) getSchedule(ctx context.Context, in *scheduleInput) (*Answer[Sc
 	out, err := view(ctx, s, in.AtSeq, func(v projections.View) (Schedule, error) {
 		row, found, err := v.Schedule(in.ID)
 		if err == nil && (!found || row.Removed) {
-			err = newProblem(CodeNotFound, fmt.Sprintf("there is no schedule %q", in.ID)).withField("id").withFix("see /v1/schedules for all of them")
+			err = newProblem(CodeNotFound, fmt.Sprintf("there is no schedule %q", in.ID)).withField("id").withFix(listsOf["schedule"])
 		}
 		if err != nil {
 			return Schedule{}, err

@@ -11,7 +11,7 @@ where pull.py holds a function that does one unit:
         for page in read(unit["source"], unit["window"]["from"], unit["window"]["to"]):
             beat.check()                        # raises LeaseLost: stop, and write nothing more
             ...
-        return {"rows": 41}, {"cursor": "x"}    # result, and state for the next unit of the source and dataset
+        return {"rows": 41}, {"cursor": "x"}    # result, and state for the next unit of the source and dataset; or result alone
 
 What makes it safe, whatever clock this machine has and whatever dies:
 
@@ -217,7 +217,8 @@ def do(client, lease, work, log=lambda text: None):
     name = lease["alias"]
     try:
         try:
-            result, state = work(lease, beat)
+            returned = work(lease, beat)
+            result, state = returned if isinstance(returned, tuple) else (returned, None)  # without state, result alone will do
             beat.check()
             path, body, word = "/v1/leases/complete", {"result": result or {}}, "succeeded"
             if state is not None:
