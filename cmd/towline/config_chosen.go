@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
 )
 
@@ -25,7 +24,7 @@ func chosen(c *config.Config, keys []string) ([]configValue, error) {
 	}
 	for _, k := range keys {
 		if !found[k] {
-			return nil, fmt.Errorf("%q is no key or section in force: see towline config print: %w", k, towline.ErrNotFound)
+			return nil, &exitError{exitNotFound, fmt.Errorf("%q is no key or section in force: see towline config print", k)}
 		}
 	}
 	return rows, nil

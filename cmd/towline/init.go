@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
 )
 
@@ -88,8 +87,11 @@ func (p *program) configPath() string {
 func (p *program) written(f *initFlags, files []file, w written) error {
 	for _, file := range files {
 		if _, err := os.Lstat(file.path); !errors.Is(err, fs.ErrNotExist) && !f.force {
-			return fmt.Errorf("%s is there already: --force overwrites it, --config writes elsewhere: %w", file.path, towline.ErrConflict)
+			return &exitError{exitConflict, fmt.Errorf("%s is there already: --force overwrites it, --config writes elsewhere", file.path)}
 		}
+	}
+	if p.flags.config != "" {
+		w.Next = strings.ReplaceAll(w.Next, "towline ", "towline --config "+p.flags.config+" ")
 	}
 	for _, file := range files {
 		if err := os.WriteFile(file.path, file.text, 0o644); err != nil {
@@ -115,7 +117,7 @@ func (w written) text(out io.Writer) {
 			fmt.Fprintf(out, "  %s  %s  %s\n", source.Name, source.Path, plural(source.Months, "month", "months"))
 		}
 	}
-	fmt.Fprintf(out, "next: %s\n", strings.TrimSpace(w.Next))
+	fmt.Fprintf(out, "next: %s\n", w.Next)
 }
 
 func plural(n int, one, many string) string {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/provider/git"
@@ -100,10 +99,10 @@ func firstUnits(months int) int { return 2 + 2*months }
 func repositoriesIn(ctx context.Context, dir string) (pattern string, matches []string, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", nil, fmt.Errorf("%w: %w", err, towline.ErrNotFound)
+		return "", nil, &exitError{exitNotFound, fmt.Errorf("%w: name a repository or a folder of repositories", err)}
 	}
 	if !info.IsDir() {
-		return "", nil, fmt.Errorf("%s is no folder: name a repository or a folder of repositories: %w", dir, towline.ErrInvalid)
+		return "", nil, &exitError{exitUsage, fmt.Errorf("%s is no folder: name a repository or a folder of repositories", dir)}
 	}
 	itself, err := git.Discover(ctx, dir)
 	if err != nil {
@@ -124,7 +123,7 @@ func repositoriesIn(ctx context.Context, dir string) (pattern string, matches []
 		return "", nil, fmt.Errorf("look for repositories: %w", err)
 	}
 	if len(inside) == 0 {
-		return "", nil, fmt.Errorf("there is no git repository in %s: name a repository or the folder that holds some: %w", dir, towline.ErrNotFound)
+		return "", nil, &exitError{exitNotFound, fmt.Errorf("there is no git repository in %s: name a repository or the folder that holds some", dir)}
 	}
 	return filepath.Join(portable(dir), "*"), matches, nil
 }
