@@ -129,24 +129,32 @@ func ask[T any](ctx context.Context, c *Client, of call) (Answer[T], error) {
 
 // askWhole is ask for whoever needs the header of the answer.
 func askWhole[T any](ctx context.Context, c *Client, of call) (out Answer[T], header http.Header, err error) {
+	if header, err = c.read(ctx, of, &out.Value); err != nil {
+		return out, nil, err
+	}
+	out.Seq = seqOf(header)
+	return out, header, nil
+}
+
+// read decodes an answer that is no problem, and returns its header.
+func (c *Client) read(ctx context.Context, of call, into any) (http.Header, error) {
 	frame, err := c.send(ctx, of)
 	if err != nil {
-		return out, nil, err
+		return nil, err
 	}
 	defer frame.Body.Close()
 	body, err := io.ReadAll(frame.Body)
 	if err != nil {
-		return out, nil, c.unreachable(ctx, err)
+		return nil, c.unreachable(ctx, err)
 	}
-	out.Seq = seqOf(frame)
-	if err := json.Unmarshal(body, &out.Value); err != nil {
-		return out, nil, fmt.Errorf("the answer of %s to %s %s is not understood: %w", c.c.Address, of.method, of.path, err)
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, fmt.Errorf("the answer of %s to %s %s is not understood: %w", c.c.Address, of.method, of.path, err)
 	}
-	return out, frame.Header, nil
+	return frame.Header, nil
 }
 
-func seqOf(frame *http.Response) events.Position {
-	n, err := strconv.ParseInt(frame.Header.Get("Towline-Seq"), 10, 64)
+func seqOf(header http.Header) events.Position {
+	n, err := strconv.ParseInt(header.Get("Towline-Seq"), 10, 64)
 	if err != nil {
 		return 0 // an answer that says nothing of it
 	}

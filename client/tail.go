@@ -113,7 +113,7 @@ func (t *tail) follow(ctx context.Context, yield func(wire.Event, error) bool) e
 	}
 	defer frame.Body.Close()
 	if t.place < 0 {
-		t.place = seqOf(frame) // else what happens before the first item would be lost with the stream
+		t.place = seqOf(frame.Header) // else what happens before the first item would be lost with the stream
 	}
 	t.begun = true
 	err = t.read(frame.Body, yield)

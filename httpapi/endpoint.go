@@ -23,7 +23,8 @@ type endpoint struct {
 }
 
 // register adds an operation to the document and to the mux.
-func (s *Server) register(op huma.Operation, codes []string, e endpoint) {
+func (s *Server) register(op *huma.Operation, codes []string, in, out reflect.Type, handle func(context.Context, any) (any, error)) {
+	e := endpoint{in: inputOf(in, s.document.Components.Schemas), out: outputOf(out, s.document.Components.Schemas), handle: handle}
 	op.OperationID = op.Method + " " + op.Path
 	op.DefaultStatus = cmp.Or(op.DefaultStatus, http.StatusOK)
 	op.Parameters, op.RequestBody = e.in.document(op.Method)
@@ -35,7 +36,7 @@ func (s *Server) register(op huma.Operation, codes []string, e endpoint) {
 			Content:     map[string]*huma.MediaType{problemType: {Schema: s.problemSchema()}},
 		},
 	}
-	s.document.AddOperation(&op)
+	s.document.AddOperation(op)
 	s.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		if err := s.serve(w, r, e, op.DefaultStatus); err != nil {
 			s.refuse(w, r, s.fault(r.Context(), err))

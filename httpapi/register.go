@@ -19,11 +19,9 @@ import (
 // always op.DefaultStatus (zero: 200); and Body, which is not sent with 204. Both may embed structs. It panics about a type
 // that it cannot serve.
 func Register[I, O any](s *Server, op huma.Operation, codes []string, handle func(context.Context, *I) (*O, error)) {
-	s.register(op, codes, endpoint{
-		in:  inputOf(reflect.TypeFor[I](), s.document.Components.Schemas),
-		out: outputOf(reflect.TypeFor[O](), s.document.Components.Schemas),
-		// All that differs from one operation to the next stands here: whatever is generic is compiled once for each of them.
-		handle: func(ctx context.Context, in any) (any, error) { return handle(ctx, in.(*I)) },
+	// Nothing else stands here: what is generic is compiled for each operation.
+	s.register(&op, codes, reflect.TypeFor[I](), reflect.TypeFor[O](), func(ctx context.Context, in any) (any, error) {
+		return handle(ctx, in.(*I))
 	})
 }
 
@@ -49,17 +47,26 @@ type Page struct {
 // view answers from one state of the log: the present one, or that behind an event.
 func view[T any](ctx context.Context, s *Server, at AtSeq, read func(projections.View) (T, error)) (*Answer[T], error) {
 	out := &Answer[T]{}
-	look := func(v projections.View) error {
-		seq, _, err := v.Head()
-		if err != nil {
-			return err
-		}
-		out.Seq, out.ETag = seq.String(), etagOf(seq)
+	seq, err := s.look(ctx, at, func(v projections.View) (err error) {
 		out.Body, err = read(v)
 		return err
+	})
+	out.Seq, out.ETag = seq.String(), etagOf(seq)
+	return out, err
+}
+
+// look reads one state of the log, and says which.
+func (s *Server) look(ctx context.Context, at AtSeq, read func(projections.View) error) (seq events.Position, err error) {
+	look := func(v projections.View) (err error) {
+		if seq, _, err = v.Head(); err != nil {
+			return err
+		}
+		return read(v)
 	}
 	if at.AtSeq == 0 {
-		return out, s.engine().View(ctx, look)
+		err = s.engine().View(ctx, look)
+	} else {
+		err = s.pasts.view(ctx, events.Position(at.AtSeq), look)
 	}
-	return out, s.pasts.view(ctx, events.Position(at.AtSeq), look)
+	return seq, err
 }
