@@ -192,6 +192,10 @@ func questions(a asked) (out []question) {
 	add("InMemory", nil, func(v projections.View) (any, error) { return v.InMemory() })
 	add("DueOf", nil, func(v projections.View) (any, error) { return v.DueOf(all, middle, projections.DueCursor{}, 50) })
 	add("NextDueOf", nil, func(v projections.View) (any, error) { return v.NextDueOf(all) })
+	add("CountOpen", nil, func(v projections.View) (any, error) {
+		runs, units, err := v.CountOpen()
+		return several(err, runs, units)
+	})
 	add("CountUnits", nil, func(v projections.View) (any, error) { return v.CountUnits(middle) })
 	add("CountDue", nil, func(v projections.View) (any, error) { return v.CountDue(all, middle) })
 	add("NextExpiry", nil, func(v projections.View) (any, error) { return v.NextExpiry() })

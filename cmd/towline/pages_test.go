@@ -56,7 +56,7 @@ func TestACommandThatThereIsNotIsFound(t *testing.T) {
 		"towline explain ID":                                                   "no such command",
 		"towline outbox resend ID":                                             "no such command",
 		"towline why":                                                          "",
-		"towline why A B":                                                      "accepts 1 arg",
+		"towline why A B":                                                      "is too much",
 		"towline run list --were x":                                            "unknown flag",
 		"towline run list --where state:lost":                                  "lost",
 		"towline help crash-window":                                            "no such page",
