@@ -98,6 +98,17 @@ func (p *program) asking(cmd *cobra.Command, fn func(context.Context, *client.Cl
 	return p.with(cmd, true, fn)
 }
 
+// askingAt is asking about the moment that the flags of atFlags name.
+func (p *program) askingAt(cmd *cobra.Command, fn func(context.Context, *client.Client, client.At) error) error {
+	return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
+		at, err := p.at(ctx, c)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, c, at)
+	})
+}
+
 // acting runs a command that changes something, for which it takes an engine.
 func (p *program) acting(cmd *cobra.Command, fn func(context.Context, *client.Client) error) error {
 	return p.with(cmd, false, fn)

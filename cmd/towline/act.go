@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/towline-dev/towline/client"
 )
 
 // action is what every command has that changes something.
@@ -22,7 +24,7 @@ type action struct {
 const unasked = 25
 
 func (a *action) add(f *pflag.FlagSet) {
-	f.StringVar(&a.reason, "reason", "", "why, for the `RECORD`")
+	f.StringVar(&a.reason, "reason", "", "why, for the record: `TEXT`")
 	f.BoolVar(&a.dry, "dry-run", false, "say what would be done, and do nothing")
 }
 
@@ -102,4 +104,28 @@ func (a *action) pause(p *program) (time.Duration, error) {
 		return 0, p.usage("--rate %q: want so many a second, as 5/s", a.rate)
 	}
 	return time.Duration(float64(time.Second) / n), nil
+}
+
+// targets are the things that were named, or those of the list, which the query has chosen, that are meant. One of the two
+// is wanted; noun is what the help calls a thing.
+func targets[T any](ctx context.Context, p *program, names []string, noun, where string, list *client.List[T], meant func(T) (target, bool)) ([]target, error) {
+	if len(names) == 0 == (where == "") {
+		return nil, p.usage("name one %s or more, or choose by --where", noun)
+	}
+	var out []target
+	for _, name := range names {
+		out = append(out, target{id: name})
+	}
+	if where == "" {
+		return out, nil
+	}
+	for v, err := range list.All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := meant(v); ok {
+			out = append(out, t)
+		}
+	}
+	return out, nil
 }

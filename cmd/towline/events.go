@@ -123,13 +123,9 @@ func (p *program) eventsList() *cobra.Command {
 		Example: "  towline events list --run 7Q4ZKD\n  towline events list --where 'type:UnitFailed age<1d' --limit 20\n  towline events list --db backup/towline.db --after-seq 1180 -o jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				found := c.Events(ctx, client.EventQuery{Where: f.query(), After: events.Position(f.after), At: at})
-				_, err = rows(p, found, limit, []string{"SEQ", "TIME", "STREAM", "EVENT"}, func(e wire.Event) []string {
+				_, err := rows(p, found, limit, []string{"SEQ", "TIME", "STREAM", "EVENT"}, func(e wire.Event) []string {
 					return []string{e.Seq.String(), clock(e.At, time.Now()), shortStream(e.Stream), oneLine(e.Text)}
 				})
 				return err
@@ -152,11 +148,7 @@ the API, with tokens masked; nothing is left out, and no number is rounded.`,
 		Example: "  towline events export > log.jsonl\n  towline events export --run 7Q4ZKD --db backup/towline.db",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				return export(ctx, p.out, c, client.EventQuery{Where: f.query(), After: events.Position(f.after), At: at})
 			})
 		},

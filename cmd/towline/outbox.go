@@ -36,11 +36,7 @@ What waits for a person says so in its note.`,
 		Example: "  towline outbox list --where 'state:pending,claimed,unresolved'\n  towline outbox list --where 'kind:post_sync outcome:unknown' -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				then, err := p.momentOf(ctx, c, at)
 				if err != nil {
 					return err
@@ -118,11 +114,7 @@ func (p *program) outboxShow() *cobra.Command {
 		Example: "  towline outbox show 7Q4ZKD/post_sync#1\n  towline outbox show 7Q4ZKD/dispatch_sync_run --at-seq 40 -o json",
 		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				e, err := c.Entry(ctx, args[0], at)
 				if err != nil || p.out.form != "table" {
 					return p.oneOr(e.Value, err)

@@ -70,12 +70,14 @@ start a new run.`,
 				if err := a.why(p); err != nil {
 					return err
 				}
-				targets, err := p.entryTargets(ctx, c, args, where)
+				what, err := targets(ctx, p, args, "ENTRY", where, c.Entries(client.Query{Where: where}), func(e wire.Entry) (target, bool) {
+					return target{e.Alias, oneLine(e.LastText)}, e.State == "parked"
+				})
 				if err != nil {
 					return err
 				}
 				var all []wire.Entry
-				err = a.each(ctx, p, "requeue", targets, func(ctx context.Context, t target) error {
+				err = a.each(ctx, p, "requeue", what, func(ctx context.Context, t target) error {
 					got, err := c.Requeue(ctx, t.id, a.reason)
 					if err == nil {
 						all = append(all, got.Value)
@@ -91,27 +93,4 @@ start a new run.`,
 	c.Flags().StringVar(&a.rate, "rate", "", "so many a `SECOND`, as 5/s; Ctrl-C stops between two")
 	p.urlFlags(c.Flags())
 	return c
-}
-
-// entryTargets are those that were named, or that a query chooses among those that are parked.
-func (p *program) entryTargets(ctx context.Context, c *client.Client, names []string, where string) ([]target, error) {
-	if err := p.either(names, where, "ENTRY"); err != nil {
-		return nil, err
-	}
-	var out []target
-	for _, name := range names {
-		out = append(out, target{id: name})
-	}
-	if where == "" {
-		return out, nil
-	}
-	for e, err := range c.Entries(client.Query{Where: where}).All(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if e.State == "parked" {
-			out = append(out, target{e.Alias, oneLine(e.LastText)})
-		}
-	}
-	return out, nil
 }

@@ -35,11 +35,7 @@ a comma is or, a blank is and, - is not.`,
 		Example: "  towline run list\n  towline run list --where 'state:failed,partial_failed age<7d' -o json\n  towline run list --db backup/towline.db --limit 0",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				then, err := p.momentOf(ctx, c, at)
 				if err != nil {
 					return err
@@ -108,11 +104,7 @@ only a person can end comes first, with the command that ends it.
 		Example: "  towline run show 7Q4ZKD\n  towline run show 7Q4ZKD --at-seq 1204\n  towline run show 7Q4ZKD --db backup/towline.db -o json",
 		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				return p.showRun(ctx, c, args[0], at)
 			})
 		},

@@ -25,12 +25,14 @@ cancelled already is a success; one that has ended otherwise is a conflict.`,
 				if err := a.why(p); err != nil {
 					return err
 				}
-				targets, err := p.runTargets(ctx, c, args, where)
+				what, err := targets(ctx, p, args, "RUN", where, c.Runs(client.Query{Where: where}), func(r wire.Run) (target, bool) {
+					return target{r.ID.String(), fmt.Sprintf("%s  %s  %s", r.Alias, r.Sync, r.State)}, !r.State.Terminal()
+				})
 				if err != nil {
 					return err
 				}
 				var ended []wire.Run
-				err = a.each(ctx, p, "cancel run", targets, func(ctx context.Context, t target) error {
+				err = a.each(ctx, p, "cancel run", what, func(ctx context.Context, t target) error {
 					got, err := c.CancelRun(ctx, t.id, a.reason)
 					if err == nil {
 						ended = append(ended, got.Value)
@@ -47,37 +49,6 @@ cancelled already is a success; one that has ended otherwise is a conflict.`,
 	c.Flags().StringVar(&where, "where", "", "all that this `QUERY` chooses")
 	p.urlFlags(c.Flags())
 	return c
-}
-
-// runTargets are those that were named, or that a query chooses among those that are open.
-func (p *program) runTargets(ctx context.Context, c *client.Client, names []string, where string) ([]target, error) {
-	if err := p.either(names, where, "RUN"); err != nil {
-		return nil, err
-	}
-	var out []target
-	for _, name := range names {
-		out = append(out, target{id: name})
-	}
-	if where == "" {
-		return out, nil
-	}
-	for r, err := range c.Runs(client.Query{Where: where}).All(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if !r.State.Terminal() {
-			out = append(out, target{r.ID.String(), fmt.Sprintf("%s  %s  %s", r.Alias, r.Sync, r.State)})
-		}
-	}
-	return out, nil
-}
-
-// either wants names or a query.
-func (p *program) either(names []string, where, noun string) error {
-	if len(names) == 0 == (where == "") {
-		return p.usage("name one %s or more, or choose by --where", noun)
-	}
-	return nil
 }
 
 // answered answers with what became of the targets of an action, also where it was refused for some of them. One thing that

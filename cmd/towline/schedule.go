@@ -31,11 +31,7 @@ func (p *program) scheduleList() *cobra.Command {
 		Example: "  towline schedule list\n  towline schedule list -o json\n  towline schedule list --db backup/towline.db",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				got, err := c.Schedules(ctx, 1, at)
 				if err != nil {
 					return err
@@ -91,11 +87,7 @@ func (p *program) scheduleShow() *cobra.Command {
 		Example: "  towline schedule show code\n  towline schedule show code --at-time '2026-11-30 14:03' -o json",
 		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				got, err := c.Schedule(ctx, args[0], 5, at)
 				if err != nil {
 					return err

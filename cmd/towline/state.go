@@ -29,11 +29,7 @@ func (p *program) stateShow() *cobra.Command {
 		Example: "  towline state show\n  towline state show --at-time 14:03\n  towline state show --at-seq 1204 -o json --db backup/towline.db",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				s, err := c.State(ctx, at)
 				if err != nil {
 					return err

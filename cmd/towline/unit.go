@@ -37,11 +37,7 @@ run, sync, source, dataset, state, error, window and age.`,
 		Example: "  towline unit list --run 7Q4ZKD\n  towline unit list --where 'state:retrying error:timeout' -o jsonl\n  towline unit list --where 'source:orders window>=2025-01' --at-time 14:03",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				q := client.Query{Where: l.where, At: at, Page: l.page()}
 				found := c.Units(q)
 				if run != "" {
@@ -89,11 +85,7 @@ func (p *program) unitShow() *cobra.Command {
 		Example: "  towline unit show 7Q4ZKD:orders/commits/2024-03\n  towline unit show 7Q4ZKD:orders/commits/2024-03 --at-seq 1190 -o json",
 		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-				at, err := p.at(ctx, c)
-				if err != nil {
-					return err
-				}
+			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
 				u, err := c.Unit(ctx, args[0], at)
 				if err != nil || p.out.form != "table" {
 					return p.oneOr(u.Value, err)
@@ -195,12 +187,14 @@ func (p *program) unitAction(verb, short, long string, do func(*client.Client, c
 				if err := a.why(p); err != nil {
 					return err
 				}
-				targets, err := p.unitTargets(ctx, c, args, where, chosen)
+				what, err := targets(ctx, p, args, "UNIT", where, c.Units(client.Query{Where: where}), func(u wire.Unit) (target, bool) {
+					return target{u.ID.String(), fmt.Sprintf("%s  %s", u.Alias, u.State)}, chosen(u)
+				})
 				if err != nil {
 					return err
 				}
 				var all []wire.Unit
-				err = a.each(ctx, p, verb+" unit", targets, func(ctx context.Context, t target) error {
+				err = a.each(ctx, p, verb+" unit", what, func(ctx context.Context, t target) error {
 					got, err := do(c, ctx, t.id, a.reason)
 					if err == nil {
 						all = append(all, got.Value)
@@ -215,27 +209,4 @@ func (p *program) unitAction(verb, short, long string, do func(*client.Client, c
 	c.Flags().StringVar(&where, "where", "", "all that this `QUERY` chooses")
 	p.urlFlags(c.Flags())
 	return c
-}
-
-// unitTargets are those that were named, or that a query chooses and the action is for.
-func (p *program) unitTargets(ctx context.Context, c *client.Client, names []string, where string, chosen func(wire.Unit) bool) ([]target, error) {
-	if err := p.either(names, where, "UNIT"); err != nil {
-		return nil, err
-	}
-	var out []target
-	for _, name := range names {
-		out = append(out, target{id: name})
-	}
-	if where == "" {
-		return out, nil
-	}
-	for u, err := range c.Units(client.Query{Where: where}).All(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if chosen(u) {
-			out = append(out, target{u.ID.String(), fmt.Sprintf("%s  %s", u.Alias, u.State)})
-		}
-	}
-	return out, nil
 }
