@@ -129,10 +129,12 @@ func functionBlock(t testing.TB, path, name string) string {
 var fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
 // An example that nobody runs is a promise that nobody keeps. Go examples are files or functions that a test builds and
-// runs, commands are those of .ci/run, and questions to the store are asked of one (TestTheEmbeddedEngineIsKilledAndGoesOn).
+// runs, commands are those of .ci/run, those of towline are in a script of it, and questions to the store are asked of one (TestTheEmbeddedEngineIsKilledAndGoesOn).
 // Commands and questions of OPERATING.md have tests of their own beside it. Blocks of plain text are pictures.
 func TestEveryExampleIsRun(t *testing.T) {
 	ci, err := os.ReadFile("../.ci/run")
+	require.NoError(t, err)
+	script, err := os.ReadFile("../cmd/towline/testdata/script/readme.txt")
 	require.NoError(t, err)
 	for _, doc := range documents(t) {
 		text, err := os.ReadFile(doc)
@@ -146,7 +148,12 @@ func TestEveryExampleIsRun(t *testing.T) {
 				}
 				for line := range strings.Lines(block[2]) {
 					command, _, _ := strings.Cut(line, " #")
-					require.Contains(t, string(ci), strings.TrimSpace(command), "%s: .ci/run does not run this", doc)
+					command = strings.TrimSpace(command)
+					if args, is := strings.CutPrefix(command, "towline "); is {
+						require.Contains(t, string(script), args, "%s: readme.txt does not run this", doc)
+						continue
+					}
+					require.Contains(t, string(ci), command, "%s: .ci/run does not run this", doc)
 				}
 			case "sql", "text":
 			default:
