@@ -78,7 +78,7 @@ func (e *Engine) StartPost(ctx context.Context, run events.RunID, target string)
 		}
 		taken = len(results[0].Events) > 0 || r.ExactlyOnce() && slices.Contains(r.Outstanding(), target)
 		if !taken {
-			e.tally.absorbed.Add(1)
+			e.Absorb(events.KindPostSync)
 			return nil
 		}
 		p = Post{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/decider"
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -20,7 +21,7 @@ func (h *Handlers) dispatchSyncRun(ctx context.Context, n transport.Notice) erro
 		return fmt.Errorf("dispatch run %s: %w", n.Run, err)
 	}
 	if code != decider.DispatchDispatched {
-		h.e.Count(towline.Tally{Absorbed: 1})
+		h.e.Absorb(events.KindDispatch)
 	}
 	h.logger.Debug("dispatch_sync_run", "run", n.Run, "result", code)
 	return nil

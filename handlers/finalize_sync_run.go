@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/transport"
 )
 
@@ -19,7 +20,7 @@ func (h *Handlers) finalizeSyncRun(ctx context.Context, n transport.Notice) erro
 		return fmt.Errorf("finalize run %s: %w", n.Run, err)
 	}
 	if !finalized {
-		h.e.Count(towline.Tally{Absorbed: 1})
+		h.e.Absorb(events.KindFinalize)
 	}
 	h.logger.Debug("finalize_sync_run", "run", n.Run, "finalized", finalized)
 	return nil

@@ -95,7 +95,7 @@ func (h *Handlers) consumeMessage(ctx context.Context, c Consumer, m *message.Me
 	case err != nil:
 		return h.messageFailed(ctx, id, m, err)
 	case !done:
-		h.e.Count(towline.Tally{Absorbed: 1})
+		h.e.Absorb(events.KindMessage)
 	default:
 		h.e.Nudge() // the views do not know of it yet
 	}

@@ -24,7 +24,7 @@ func (h *Handlers) postSync(ctx context.Context, n transport.Notice) error {
 		return fmt.Errorf("post_sync of run %s, target %q: %w", n.Run, n.Target, provider.ErrStopping)
 	}
 	if !h.effects.begin(n) {
-		h.e.Count(towline.Tally{Absorbed: 1})
+		h.e.Absorb(events.KindPostSync)
 		return nil
 	}
 	defer h.effects.end(n)

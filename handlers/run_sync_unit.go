@@ -32,7 +32,7 @@ func (h *Handlers) runSyncUnit(ctx context.Context, n transport.Notice) error {
 	switch err := turn.err; {
 	case errors.Is(err, towline.ErrNotClaimable), errors.Is(err, towline.ErrTooEarly):
 		h.slots.leave()
-		h.e.Count(towline.Tally{Absorbed: 1})
+		h.e.Absorb(events.KindUnit)
 		h.logger.Debug("run_sync_unit", "unit", n.Unit, "result", "skipped", "reason", err)
 		return nil
 	case err != nil:
