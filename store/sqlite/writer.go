@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/store"
@@ -74,6 +75,7 @@ func (w *writer) Begin() error {
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
+	locked := time.Now() // it is only measured
 	w.s.rolledBack = false
 	h, err := querier(w.query).head()
 	if err != nil {
@@ -88,7 +90,7 @@ func (w *writer) Begin() error {
 		w.versions.forget()
 		w.stored = h
 	}
-	w.stats.kept, w.stats.begun = 0, int64(h.position)
+	w.stats.kept, w.stats.begun, w.stats.since = 0, int64(h.position), locked
 	return nil
 }
 
@@ -181,9 +183,7 @@ func (w *writer) Commit() error {
 		return err
 	}
 	w.flushed = false
-	w.stats.commits.Add(1)
-	w.stats.transactions.Add(w.stats.kept)
-	w.stats.events.Add(int64(w.stored.position) - w.stats.begun)
+	w.stats.committed(int64(w.stored.position))
 	w.stats.statements.Add(w.s.ran)
 	w.s.ran = 0
 	if w.appended {
