@@ -237,6 +237,7 @@ func questions(a asked) (out []question) {
 	add("ExpiredLeases", nil, func(v projections.View) (any, error) { return v.ExpiredLeases(a.to, projections.LeaseCursor{}, 50) })
 	add("OrphanedLeases", nil, func(v projections.View) (any, error) { return v.OrphanedLeases(projections.LeaseCursor{}, 50) })
 	add("DeadClaims", nil, func(v projections.View) (any, error) { return v.DeadClaims(a.to, projections.Key{}, 50) })
+	add("CountGaps", nil, func(v projections.View) (any, error) { return v.CountGaps() })
 	add("Held", nil, func(v projections.View) (any, error) { return v.Held() })
 	for _, p := range a.pairs {
 		add("Covered", p, func(v projections.View) (any, error) { return v.Covered(p[0], p[1]) })

@@ -121,6 +121,7 @@ var hot = []struct {
 		return err
 	}},
 	{"covered", func(r *recorder) error { return second(projections.NewView(r).Covered("s", "d")) }},
+	{"count_gaps", func(r *recorder) error { return second(projections.NewView(r).CountGaps()) }},
 	{"left_state", func(r *recorder) error { return second(projections.NewView(r).LeftState("s", "d")) }},
 	{"brought", func(r *recorder) error { return second(projections.NewView(r).Brought(events.RunID{})) }},
 	{"run", func(r *recorder) error {

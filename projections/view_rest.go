@@ -155,8 +155,27 @@ func (v View) Covered(source, dataset string) ([]decider.Period, error) {
 		}
 		out = append(out, decider.Period{Window: windowOf(&from, to), Fingerprint: deref(fingerprint)})
 		return nil
-	}, `SELECT window_from, window_to, fingerprint FROM coverage WHERE source = $1 AND dataset = $2 ORDER BY window_from, window_to`,
+	}, `SELECT window_from, window_to, fingerprint FROM coverage
+		WHERE source = $1 AND dataset = $2 AND succeeded_at IS NOT NULL ORDER BY window_from, window_to`,
 		source, dataset)
+	return out, err
+}
+
+// Gaps counts the calendar periods whose newest unit ended without a success, by source and dataset (W-8).
+type Gaps struct {
+	Source, Dataset string
+	Count           int
+}
+
+// CountGaps counts the gaps of each source and dataset that has one. It reads those, whatever has succeeded.
+func (v View) CountGaps() ([]Gaps, error) {
+	var out []Gaps
+	err := v.tx.Query(func(r store.Row) error {
+		var g Gaps
+		err := r.Scan(&g.Source, &g.Dataset, &g.Count)
+		out = append(out, g)
+		return err
+	}, `SELECT source, dataset, count(*) FROM coverage WHERE missed_at IS NOT NULL GROUP BY source, dataset ORDER BY source, dataset`)
 	return out, err
 }
 
