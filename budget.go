@@ -35,15 +35,43 @@ func (e *DiskBudgetError) Error() string {
 		e.Used>>20, e.Owed>>20, e.Full>>20, e.Max>>20)
 }
 
+// Budget is how much of the size budget of a store is used, or will be by what was accepted (DUR-6).
+type Budget struct {
+	Used int64 // bytes that hold something, with what only the WAL has
+	Owed int64 // what the runs that are open may take until they end
+	Max  int64 // Config.MaxBytes; zero: no bound, and nothing is measured
+	Full int64 // no run is accepted with which Used and Owed together would pass this
+}
+
+// Ratio is how near a refusal is: at 1 not even the smallest run is accepted. Zero without a bound.
+func (b Budget) Ratio() float64 {
+	if b.Max <= 0 {
+		return 0
+	}
+	return float64(b.Used+b.Owed) / float64(b.Full)
+}
+
+// Budget says how near the store is to its size budget. It counts what is open, never history.
+func (e *Engine) Budget(ctx context.Context) (Budget, error) {
+	r, err := e.budget(ctx, false, 0, 0)
+	if err != nil || r.max <= 0 {
+		return Budget{}, err
+	}
+	return Budget{Used: r.used, Owed: r.owed, Max: r.max, Full: r.limit()}, nil
+}
+
 // room is how much of the budget is used, or will be by what was accepted.
 type room struct{ used, owed, max int64 }
 
 func owed(runs, units int) int64 { return int64(runs)*bytesOfRun + int64(units)*bytesOfUnit }
 
+// limit is the budget without its reserve.
+func (r room) limit() int64 { return r.max - r.max/reserved }
+
 // full is nil while a run may be accepted.
 func (r room) full() error {
-	if limit := r.max - r.max/reserved; r.max > 0 && r.used+r.owed > limit {
-		return &DiskBudgetError{Used: r.used, Owed: r.owed, Max: r.max, Full: limit}
+	if r.max > 0 && r.used+r.owed > r.limit() {
+		return &DiskBudgetError{Used: r.used, Owed: r.owed, Max: r.max, Full: r.limit()}
 	}
 	return nil
 }
@@ -76,29 +104,7 @@ func (t *Tx) hasRoom(units int) error {
 
 // budgetCondition says that not even a run of one unit is accepted.
 func (e *Engine) budgetCondition(ctx context.Context) ([]Condition, error) {
-	if e.maxBytes <= 0 {
-		return nil, nil
-	}
-	var r room
-	err := e.store.Read(ctx, func(tx store.Reader) (err error) {
-		if r, err = e.roomIn(tx); err != nil {
-			return err
-		}
-		v := projections.NewView(tx)
-		runs, planned, err := v.CountOpen()
-		if r.owed = owed(runs+1, planned+1); err != nil || r.full() == nil {
-			return err // most often, and then nobody needs to look at units
-		}
-		groups, err := v.CountUnits(0)
-		units := 1
-		for _, g := range groups {
-			if !g.Status.Terminal() {
-				units += g.Count
-			}
-		}
-		r.owed = owed(runs+1, units)
-		return err
-	})
+	r, err := e.budget(ctx, true, 1, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -107,4 +113,31 @@ func (e *Engine) budgetCondition(ctx context.Context) ([]Condition, error) {
 		return []Condition{{DiskBudget, full.Error()}}, nil
 	}
 	return nil, nil
+}
+
+// budget measures the room with so many runs and units more. rough: units that have ended count too while that changes nothing.
+func (e *Engine) budget(ctx context.Context, rough bool, moreRuns, moreUnits int) (r room, err error) {
+	if e.maxBytes <= 0 {
+		return r, nil
+	}
+	err = e.store.Read(ctx, func(tx store.Reader) (err error) {
+		if r, err = e.roomIn(tx); err != nil {
+			return err
+		}
+		v := projections.NewView(tx)
+		runs, planned, err := v.CountOpen()
+		if r.owed = owed(runs+moreRuns, planned+moreUnits); err != nil || rough && r.full() == nil {
+			return err // most often, and then nobody needs to look at units
+		}
+		groups, err := v.CountUnits(0)
+		units := moreUnits
+		for _, g := range groups {
+			if !g.Status.Terminal() {
+				units += g.Count
+			}
+		}
+		r.owed = owed(runs+moreRuns, units)
+		return err
+	})
+	return r, err
 }

@@ -214,7 +214,7 @@ var layers = map[string]layer{
 	},
 	"metrics": {
 		why:  "a reader of one node for Prometheus: it follows the log and reads views, and nothing of the engine knows of it",
-		uses: []string{"events", "node", "projections"}, third: []string{"github.com/VictoriaMetrics/metrics"},
+		uses: []string{"docs", "events", "node", "projections", "store/sqlite"}, third: []string{"github.com/VictoriaMetrics/metrics"},
 	},
 	"replay": {
 		why:  "a reader of the engine's past: it has no port and no store, so it can change nothing",

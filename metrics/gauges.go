@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -30,6 +31,7 @@ func (g gauges) put(name string, value float64, labels ...string) {
 // process is what the process knows of itself, also while its store cannot be read.
 func (h *Handler) process(g gauges) {
 	e := h.c.Node.Engine()
+	h.proofs(g)
 	g.put("towline_info", 1, "version", cmp.Or(h.c.Version, "dev"), "incarnation", e.Node().String())
 	now := e.Now().Time()
 	for _, l := range h.c.Node.Loops() {
@@ -43,6 +45,20 @@ func (h *Handler) process(g gauges) {
 			age = now.Sub(l.FailingSince).Seconds()
 		}
 		g.put("towline_loop_last_success_age_seconds", max(age, 0), "loop", l.Name)
+	}
+}
+
+// proofs say whether the copies and the checks that a node makes by itself are made.
+func (h *Handler) proofs(g gauges) {
+	verified := h.c.Node.VerifyState()
+	at := 0.0 // Unix time: there was none yet
+	if !verified.LastOK.IsZero() {
+		at = float64(verified.LastOK.UnixMilli()) / 1000
+	}
+	g.put("towline_verify_last_ok_timestamp", at)
+	if b := h.c.Node.BackupState(); b.Every > 0 {
+		g.put("towline_backup_age_seconds", h.c.Node.BackupAge().Seconds())
+		g.put("towline_backup_every_seconds", b.Every.Seconds())
 	}
 }
 
@@ -62,7 +78,7 @@ func (h *Handler) files(g gauges) {
 
 // views are the gauges of one state of the log.
 func (h *Handler) views(v projections.View, g gauges) error {
-	for _, read := range []func(projections.View, gauges) error{h.outbox, h.held, h.breakers, h.runs, h.units} {
+	for _, read := range []func(projections.View, gauges) error{h.outbox, h.held, h.breakers, h.runs, h.units, h.gaps} {
 		if err := read(v, g); err != nil {
 			return err
 		}
@@ -192,6 +208,42 @@ func (h *Handler) units(v projections.View, g gauges) error {
 		g.put("towline_slots_in_use", float64(slots[b]), "bucket", string(b))
 	}
 	return nil
+}
+
+// gaps are shown of each dataset of the configuration that goes by a calendar. What else it has failed to read is read again with
+// the next window, since its watermark stands still.
+func (h *Handler) gaps(v projections.View, g gauges) error {
+	rows, err := v.CountGaps()
+	if err != nil {
+		return err
+	}
+	type place struct{ source, dataset string }
+	count := map[place]int{}
+	for _, r := range rows {
+		count[place{r.Source, r.Dataset}] = r.Count
+	}
+	for _, s := range h.c.Node.Engine().Syncs() {
+		for _, d := range s.Datasets {
+			if d.Window == "" {
+				continue
+			}
+			n := 0
+			for _, source := range s.Sources {
+				n += count[place{source, d.Name}]
+			}
+			g.put("towline_window_gaps", float64(n), "sync", s.Name, "dataset", d.Name)
+		}
+	}
+	return nil
+}
+
+// budget is shown if the store has one.
+func (h *Handler) budget(ctx context.Context, g gauges) error {
+	b, err := h.c.Node.Engine().Budget(ctx)
+	if err == nil && b.Max > 0 {
+		g.put("towline_store_budget_ratio", b.Ratio())
+	}
+	return err
 }
 
 // knowBuckets enters those of the configuration, which are shown also while they are empty.

@@ -1,9 +1,9 @@
-// Package metrics shows what a node does to Prometheus, in its text format. Nothing is counted in the engine for it: counters
+// Package metrics shows what a node does to Prometheus, in its text format. Little is counted in the engine for it: most counters
 // and histograms are read from the log, each event once, at the scrape behind it; gauges are read from the views by index, so a
 // scrape costs as much as what is open and what has happened since the last one, and never as much as history.
 //
 // A counter begins at the start of the process. The values of each label come from a closed set: words of this program, and
-// names of the configuration. See Catalogue for what there is.
+// names of the configuration. docs/METRICS.md says what there is.
 package metrics
 
 import (
@@ -82,8 +82,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var text bytes.Buffer
 	gauges.set.WritePrometheus(&text)
 	h.follow.set.WritePrometheus(&text)
+	h.tallied(&text)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write(text.Bytes()) // a scraper that has gone away does not see it
+	_, _ = w.Write(withHelp(text.Bytes())) // a scraper that has gone away does not see it
 }
 
 // read brings the counters up to the log, then reads the gauges of one state.
@@ -106,6 +107,9 @@ func (h *Handler) read(ctx context.Context, g gauges) error {
 		}
 	}
 	g.put("towline_clock_step_seconds", h.follow.step(e.Now()))
+	if err := h.budget(ctx, g); err != nil {
+		return err
+	}
 	return e.View(ctx, func(v projections.View) error { return h.views(v, g) })
 }
 

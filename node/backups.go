@@ -41,6 +41,7 @@ type BackupState struct {
 	Every  time.Duration `json:"every,omitzero"`
 	Newest time.Time     `json:"newest,omitzero"` // when the newest copy in the folder was begun; zero: there is none
 	Path   string        `json:"path,omitzero"`   // of it
+	Since  time.Time     `json:"since,omitzero"`  // when this process began to look, while there is none; else zero
 	// Error is why the last one was not made; empty: it was, or none has been due yet.
 	Error string `json:"error,omitzero"`
 }
@@ -63,6 +64,19 @@ func (n *Node) BackupState() BackupState {
 	return n.backups.state
 }
 
+// BackupAge is how old the newest copy is; while there is none, for how long this process knows that.
+func (n *Node) BackupAge() time.Duration {
+	b := n.BackupState()
+	since := b.Newest
+	if since.IsZero() {
+		since = b.Since
+	}
+	if since.IsZero() { // it has not begun to look
+		return 0
+	}
+	return max(n.wall().Sub(since), 0)
+}
+
 func (b *backups) note(change func(*BackupState)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,6 +93,7 @@ func (n *Node) keepBackups(ctx context.Context) error {
 	if c.Every <= 0 {
 		return nil
 	}
+	n.backups.note(func(s *BackupState) { s.Since = n.wall() })
 	timer := time.NewTimer(n.untilBackup(ctx, n.wall()))
 	defer timer.Stop()
 	unpruned := false // one was made, and old ones could not be removed
@@ -127,7 +142,7 @@ func (n *Node) untilBackup(ctx context.Context, now time.Time) time.Duration {
 	n.backups.note(func(s *BackupState) {
 		s.Every = n.c.Backups.Every
 		if len(all) > 0 {
-			s.Newest, s.Path = all[len(all)-1].At, all[len(all)-1].Path
+			s.Newest, s.Path, s.Since = all[len(all)-1].At, all[len(all)-1].Path, time.Time{}
 		}
 	})
 	if err != nil || len(all) == 0 {
@@ -155,7 +170,7 @@ func (n *Node) regularBackup(ctx context.Context, now time.Time) (made bool, err
 	if err := n.removeOld(ctx, dir); err != nil {
 		return true, fmt.Errorf("remove old backups: %w", err)
 	}
-	n.backups.note(func(s *BackupState) { s.Newest, s.Path, s.Error = now, c.Path, "" })
+	n.backups.note(func(s *BackupState) { s.Newest, s.Path, s.Since, s.Error = now, c.Path, time.Time{}, "" })
 	return true, nil
 }
 

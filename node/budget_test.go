@@ -14,7 +14,7 @@ import (
 type cost struct{ events, transactions, commits, statements, bytes float64 }
 
 func costOf(n *node.Node, w workload) cost {
-	s, units := n.Stats(), float64(w.runs*w.units)
+	s, units := n.StoreStats(), float64(w.runs*w.units)
 	var bytes int64
 	_ = n.DB().QueryRow(`SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`).Scan(&bytes)
 	return cost{

@@ -59,7 +59,8 @@ type Config struct {
 	Monotonic func() time.Duration
 	Entropy   io.Reader // nil: crypto/rand
 	Version   string    // of the program, for the record; empty: not recorded
-	// VerifyEvery is how often a running node proves its views and its log; zero: once a day, negative: never (L-8).
+	// VerifyEvery is how often a running node proves its views and its log; zero: once a day, negative: never (L-8). The
+	// first comes an hour after the start, or sooner if the others do.
 	VerifyEvery time.Duration
 	// MaxBytes is the size budget of the store (towline.Config.MaxBytes, DUR-6); zero: none.
 	MaxBytes int64

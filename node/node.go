@@ -40,6 +40,7 @@ type Node struct {
 	apps     appRoute // of application messages
 	logger   *slog.Logger
 	backups  backups
+	verified verified
 
 	mu      sync.Mutex
 	begun   bool               // it was run, or closed
@@ -393,25 +394,31 @@ func (n *Node) lastWord() error {
 
 const stopTimeout = 10 * time.Second
 
-// verifyDaily proves the views and the log while the node runs (L-8). What it finds is logged; nothing is repaired.
+// firstVerify is when the first of them comes, so that a process that lives for less than a day has one, too.
+const firstVerify = time.Hour
+
+// verifyDaily proves the views and the log while the node runs (L-8). What it finds is logged and shown; nothing is repaired.
 func (n *Node) verifyDaily(ctx context.Context) error {
 	const daily = 24 * time.Hour
 	every := cmp.Or(n.c.VerifyEvery, daily)
 	if every < 0 {
 		return nil
 	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
+	timer := time.NewTimer(min(every, firstVerify))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		v, err := n.Verify(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
+		}
+		timer.Reset(every)
+		n.verified.note(n.wall(), v, err)
+		switch {
 		case err != nil:
 			n.logger.Error("verify did not end", "error", err)
 		case !v.OK():
