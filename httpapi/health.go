@@ -53,7 +53,7 @@ func (s *Server) healthOperations() {
 	})
 	ready := huma.Operation{
 		Method: http.MethodGet, Path: "/readyz", Summary: "The node does its work",
-		Description: "503 only if the store cannot be written, or a loop of the engine has had no success for health.stall_after and three intervals of the reconciler.",
+		Description: "503 only if the store cannot be written, also while the disk has refused a commit and none has succeeded since, or a loop of the engine has had no success for health.stall_after and three intervals of the reconciler.",
 	}
 	Register(s, ready, nil, s.ready)
 	responses := s.document.Paths[ready.Path].Get.Responses
@@ -88,6 +88,8 @@ func (s *Server) readiness(ctx context.Context) Readiness {
 	if s.engine().ReadOnly() {
 		down(Reason{What: "not_running", Text: "the store is read without an engine", Fix: "towline up"})
 	} else if err := s.engine().Transact(asking, "", func(*towline.Tx) error { return nil }); err != nil {
+		down(Reason{What: "store_unavailable", Text: err.Error(), Fix: mustPage(CodeStoreUnavailable).Fix})
+	} else if err := s.c.Node.Writable(asking); err != nil { // that transaction has asked nothing of the disk
 		down(Reason{What: "store_unavailable", Text: err.Error(), Fix: mustPage(CodeStoreUnavailable).Fix})
 	}
 	s.loops(&r, down)

@@ -20,6 +20,8 @@ type Node interface {
 	Loops() []relay.Loop
 	// Transport names the publisher of a kind; empty: it publishes none.
 	Transport(events.Kind) string
+	// Writable is nil unless the disk has refused a commit, and none has succeeded since; then it tries one.
+	Writable(context.Context) error
 	// BackupState says how its regular backup fares; the zero value: it makes none.
 	BackupState() node.BackupState
 }

@@ -124,5 +124,8 @@ func (r *Reader) Transport(events.Kind) string { return "" }
 // BackupState of a reader is zero: it makes no backup.
 func (r *Reader) BackupState() BackupState { return BackupState{} }
 
+// Writable is never so: a reader writes nothing.
+func (r *Reader) Writable(context.Context) error { return towline.ErrReadOnly }
+
 // Close removes what was folded. The store is as it was.
 func (r *Reader) Close() error { return errors.Join(r.engine.CloseReader(), r.store.Close()) }

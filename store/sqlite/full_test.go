@@ -47,6 +47,37 @@ func TestAFullDiskAtTheCommit(t *testing.T) {
 	require.Len(t, readAll(t, s), 3)
 }
 
+// N-8: a commit that the disk has refused is remembered, with the time of the first, until one that writes something succeeds;
+// one that writes nothing says nothing. A try is a commit that changes nothing.
+func TestARefusedCommitIsRemembered(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	require.NoError(t, appendNext(s, 1))
+	require.Nil(t, s.Fault())
+	var first *Fault
+	for range 2 {
+		fill(t, s, 2)
+		require.ErrorIs(t, s.Write(context.Background(), large(unit(2))), store.ErrUnavailable)
+		require.NotNil(t, s.Fault())
+		require.ErrorIs(t, classify(s.Fault().Err), store.ErrUnavailable)
+		if first == nil {
+			first = s.Fault()
+		}
+		require.Equal(t, first.Since, s.Fault().Since)
+		require.NoError(t, s.Write(context.Background(), func(store.Tx) error { return nil }))
+		require.NotNil(t, s.Fault())
+	}
+	before := s.Stats().Commits
+	require.NoError(t, s.Try(context.Background()))
+	require.Nil(t, s.Fault())
+	require.Equal(t, before+1, s.Stats().Commits)
+	require.Len(t, readAll(t, s), 1)
+	require.ErrorAs(t, s.Write(context.Background(), appendTo(unit(1), 0, renewed(1))), new(*store.ConflictError))
+	require.Nil(t, s.Fault(), "a conflict is no fault of the disk")
+	left, err := filepath.Glob(s.Path() + trySuffix + "*")
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // L-2: when SQLite rolls the commit back under a transaction that goes on regardless, nothing of what it does later
 // may reach the file: there is no transaction around it any more.
 func TestAFullDiskThatIsIgnored(t *testing.T) {

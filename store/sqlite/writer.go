@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/towline-dev/towline/events"
@@ -37,6 +38,7 @@ type writer struct {
 	wal      walBound
 	place    place
 	stats    counters
+	fault    atomic.Pointer[Fault]
 }
 
 // head is the newest event of a log; zero in an empty one.
@@ -178,6 +180,7 @@ func (w *writer) Commit() error {
 			w.lost = fmt.Errorf("commit: %w", err)
 		}
 	}
+	w.ended(w.lost)
 	if err := w.lost; err != nil {
 		w.Rollback()
 		return err

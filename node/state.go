@@ -1,12 +1,22 @@
 package node
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/store/sqlite"
 )
+
+// Writable is nil unless the disk has refused a commit, and none has succeeded since; then it tries one. Errors: what the disk
+// says, which wraps towline.ErrUnavailable; ctx's.
+func (n *Node) Writable(ctx context.Context) error {
+	if n.store.Fault() == nil {
+		return nil
+	}
+	return n.store.Try(ctx)
+}
 
 // StoreStats are what the writer of the store has done since the start.
 func (n *Node) StoreStats() sqlite.Stats { return n.store.Stats() }
