@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -46,12 +47,25 @@ func TestARestoredStoreIsReleased(t *testing.T) {
 	require.True(t, why.NeedsPerson)
 	require.Equal(t, "towline resume --after-restore", why.Fix)
 
+	var state httpapi.State
+	w.send("GET", "/v1/state", nil).is(http.StatusOK, &state)
+	require.NotNil(t, state.Hold)
+	require.Equal(t, 2, state.Hold.Epoch)
+	require.True(t, state.Hold.Held)
+	require.Positive(t, state.Hold.Head)
+	held := state.Seq
+
 	var p httpapi.Paused
 	require.Equal(t, "source", w.send("POST", "/v1/resume", map[string]any{"reason": "r", "source": "north", "after_restore": true}).
 		problem("invalid_request").Field)
 	w.send("POST", "/v1/resume", map[string]any{"reason": "not that"}).is(http.StatusOK, &p)
 	w.send("POST", "/v1/units/"+units.Items[0].ID.String()+"/claim", map[string]any{"worker": "w"}).problem("restored_hold")
 	w.send("POST", "/v1/resume", map[string]any{"reason": "looked", "after_restore": true}, "Towline-Actor", "ann").is(http.StatusOK, &p)
+	state = httpapi.State{}
+	w.send("GET", "/v1/state", nil).is(http.StatusOK, &state)
+	require.Nil(t, state.Hold)
+	w.send("GET", fmt.Sprintf("/v1/state?at_seq=%d", held), nil).is(http.StatusOK, &state)
+	require.NotNil(t, state.Hold, "it was held then")
 	w.eventually(func() bool {
 		return w.send("POST", "/v1/units/"+units.Items[0].ID.String()+"/claim", map[string]any{"worker": "w"}).status == http.StatusOK
 	})

@@ -74,6 +74,13 @@ func (s *Server) rest(v projections.View, now events.Micros, out *State) (err er
 	if out.NeedPerson, err = v.Held(); err != nil {
 		return err
 	}
+	life, err := v.Restored()
+	if err != nil {
+		return err
+	}
+	if life.Held {
+		out.Hold = &life
+	}
 	if out.Paused, err = v.Paused(); err != nil {
 		return err
 	}

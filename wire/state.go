@@ -14,6 +14,7 @@ type State struct {
 	Runs       []Run                   `json:"runs" nullable:"false" doc:"that are open, oldest first, 100 at most"`
 	Entries    []Entry                 `json:"outbox" nullable:"false" doc:"that are to be published, oldest due first, 100 at most"`
 	Held       []Entry                 `json:"held" nullable:"false" doc:"that wait for a person or an outcome, 100 at most"`
+	Hold       *projections.Restored   `json:"restored_hold,omitempty" doc:"of a store that was restored and that nobody has released: nothing is sent; missing: there is none"`
 	NeedPerson int                     `json:"needs_person" doc:"how many things wait for one"`
 	Paused     []projections.Pause     `json:"paused" nullable:"false"`
 	Cooldowns  []projections.Cooldown  `json:"cooldowns" nullable:"false"`

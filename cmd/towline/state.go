@@ -52,6 +52,10 @@ func writeState(w io.Writer, s wire.State) {
 	for _, e := range s.Held {
 		fmt.Fprintf(w, "  %s  %s  %s\n", e.Alias, e.State, noteOf(e))
 	}
+	if h := s.Hold; h != nil {
+		fmt.Fprintf(w, "restored hold: nothing is sent since %s, from a copy that ends at event %s (epoch %d): look at what would be sent, then towline resume --after-restore --reason …\n",
+			clock(h.At, now), grouped(int64(h.Head)), h.Epoch)
+	}
 	for _, x := range s.Paused {
 		fmt.Fprintf(w, "paused: %s since %s by %s: %s\n", controlled(x.Source), clock(x.Since, now), orDash(x.By), oneLine(x.Reason))
 	}
