@@ -43,6 +43,17 @@ type Budget struct {
 	Full int64 // no run is accepted with which Used and Owed together would pass this
 }
 
+// NewBudget is that of a store of which somebody else has measured what is used, as sqlite.Look does; see Engine.Owed.
+func NewBudget(used, owed, bound int64) Budget {
+	r := room{used: used, owed: owed, max: bound}
+	return Budget{Used: used, Owed: owed, Max: bound, Full: r.limit()}
+}
+
+// Refuses reports that not even a run of one unit is accepted.
+func (b Budget) Refuses() bool {
+	return room{used: b.Used, owed: b.Owed + owed(1, 1), max: b.Max}.full() != nil
+}
+
 // Ratio is how near a refusal is: at 1 not even the smallest run is accepted. Zero without a bound.
 func (b Budget) Ratio() float64 {
 	if b.Max <= 0 {
@@ -57,7 +68,31 @@ func (e *Engine) Budget(ctx context.Context) (Budget, error) {
 	if err != nil || r.max <= 0 {
 		return Budget{}, err
 	}
-	return Budget{Used: r.used, Owed: r.owed, Max: r.max, Full: r.limit()}, nil
+	return NewBudget(r.used, r.owed, r.max), nil
+}
+
+// Owed is what the runs that are open may take of the store until they end, also in a store that is only read.
+func (e *Engine) Owed(ctx context.Context) (bytes int64, err error) {
+	err = e.View(ctx, func(v projections.View) error {
+		runs, _, err := v.CountOpen()
+		if err != nil {
+			return err
+		}
+		units, err := openUnits(v)
+		bytes = owed(runs, units)
+		return err
+	})
+	return bytes, err
+}
+
+func openUnits(v projections.View) (n int, err error) {
+	groups, err := v.CountUnits(0)
+	for _, g := range groups {
+		if !g.Status.Terminal() {
+			n += g.Count
+		}
+	}
+	return n, err
 }
 
 // room is how much of the budget is used, or will be by what was accepted.
@@ -129,14 +164,8 @@ func (e *Engine) budget(ctx context.Context, rough bool, moreRuns, moreUnits int
 		if r.owed = owed(runs+moreRuns, planned+moreUnits); err != nil || rough && r.full() == nil {
 			return err // most often, and then nobody needs to look at units
 		}
-		groups, err := v.CountUnits(0)
-		units := moreUnits
-		for _, g := range groups {
-			if !g.Status.Terminal() {
-				units += g.Count
-			}
-		}
-		r.owed = owed(runs+moreRuns, units)
+		units, err := openUnits(v)
+		r.owed = owed(runs+moreRuns, units+moreUnits)
 		return err
 	})
 	return r, err

@@ -17,8 +17,6 @@ import (
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/provider"
-	"github.com/towline-dev/towline/store"
-	"github.com/towline-dev/towline/store/sqlite"
 )
 
 // finding is one thing that check has looked at.
@@ -38,8 +36,8 @@ const (
 func (p *program) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Look at configuration, sources, store, clock and disk, and say what to fix",
-		Long: `Looks at everything that up needs, and says what to fix. It changes nothing. A
-store that a running engine holds is left to that engine. Exit code 1 if something
+		Long: `Looks at everything that up needs, and says what to fix. It changes nothing. The
+store is only read, also beside a running engine. Exit code 1 if something
 has failed; a warning is none.`,
 		Example: "  towline check\n  towline check --config /etc/towline/towline.yaml -o json",
 		Args:    cobra.NoArgs,
@@ -80,8 +78,8 @@ func (p *program) check(ctx context.Context) []finding {
 		out = append(out, finding{What: "configuration", State: warning, Text: note})
 	}
 	out = append(out, checkSyncs(ctx, c)...)
-	out = append(out, checkStore(ctx, c)...)
-	out = append(out, checkKept(ctx, c)...)
+	out = append(out, p.checkStore(ctx, c)...)
+	out = append(out, p.checkKept(ctx, c)...)
 	return append(out, checkListen(c), checkDisk(c))
 }
 
@@ -130,8 +128,8 @@ func checkSources(ctx context.Context, s node.Sync) finding {
 	return f
 }
 
-// checkStore looks at the store, if nobody holds it. It makes none: up does.
-func checkStore(ctx context.Context, c *config.Config) []finding {
+// checkStore looks at the store, also beside an engine that runs on it. It makes none: up does.
+func (p *program) checkStore(ctx context.Context, c *config.Config) []finding {
 	at := finding{What: "store", State: fine, Text: c.Store.Path}
 	if _, err := os.Stat(c.Store.Path); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Dir(c.Store.Path)); err != nil {
@@ -141,28 +139,46 @@ func checkStore(ctx context.Context, c *config.Config) []finding {
 		at.Text += ", which up will make"
 		return []finding{at} // there is no event to compare the clock with
 	}
-	s, err := sqlite.Open(ctx, c.Store.Path, sqlite.Options{Shared: c.Store.Mode == "shared", AllowNetworkFS: c.Store.AllowNetworkFS})
-	switch {
-	case errors.Is(err, store.ErrLocked):
-		at.Text += ", held by a running engine"
-		return []finding{at}
-	case err != nil:
-		at.State, at.Text = failed, err.Error()
-		return []finding{at}
-	}
-	defer func() { _ = s.Close() }() // nothing was written
-	var head events.Position
-	var newest events.Micros
-	err = s.Read(ctx, func(r store.Reader) (err error) {
-		head, newest, err = projections.NewView(r).Head()
-		return err
-	})
+	head, newest, err := p.newestOf(ctx, c.Store.Path)
 	if err != nil {
 		at.State, at.Text = failed, err.Error()
 		return []finding{at}
 	}
 	at.Text += fmt.Sprintf(", seq %d", head)
+	if addresses, err := c.Addresses(); err == nil { // checkListen says what is wrong with them
+		for _, a := range addresses {
+			if answers(ctx, a) {
+				at.Text += ", held by a running engine"
+				break
+			}
+		}
+	}
+	if err := isWritable(c.Store.Path); err != nil {
+		at.State, at.Text, at.Fix = failed, at.Text+", which this user cannot write: "+err.Error(), "chown it to the user of the engine"
+	}
 	return []finding{at, checkClock(newest, time.Now())}
+}
+
+func (p *program) newestOf(ctx context.Context, path string) (head events.Position, newest events.Micros, err error) {
+	r, err := p.reader(ctx, path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	err = r.Engine().View(ctx, func(v projections.View) (err error) {
+		head, newest, err = v.Head()
+		return err
+	})
+	return head, newest, err
+}
+
+// isWritable asks the system, and writes nothing.
+func isWritable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // checkClock: a clock behind the newest event holds back schedules (CLK-7).

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/store/sqlite"
@@ -25,7 +27,9 @@ type storeFacts struct {
 	WAL      int64           `json:"wal_bytes"`
 	Used     int64           `json:"used_bytes"` // that hold something, also those that only the WAL has
 	Free     int64           `json:"free_bytes"` // that hold nothing
+	Owed     int64           `json:"owed_bytes"` // that open runs may take until they end
 	MaxBytes int64           `json:"max_bytes"`  // 0: no budget
+	Full     int64           `json:"full_bytes"` // no run is accepted with which used and owed would pass this; 0: no budget
 	Tables   []tableFacts    `json:"tables"`
 	Backups  backupFacts     `json:"backups"`
 }
@@ -54,7 +58,7 @@ and on a copy. Exit code 10 for a store that this release cannot read.`,
 			if err != nil {
 				return err
 			}
-			f, err := factsOf(cmd.Context(), c)
+			f, err := p.factsOf(cmd.Context(), c)
 			if err != nil {
 				return storeError(err)
 			}
@@ -63,7 +67,7 @@ and on a copy. Exit code 10 for a store that this release cannot read.`,
 	}
 }
 
-func factsOf(ctx context.Context, c *config.Config) (f storeFacts, err error) {
+func (p *program) factsOf(ctx context.Context, c *config.Config) (f storeFacts, err error) {
 	i, err := sqlite.Look(ctx, c.Store.Path)
 	if err != nil {
 		return f, err
@@ -79,12 +83,31 @@ func factsOf(ctx context.Context, c *config.Config) (f storeFacts, err error) {
 	for _, t := range i.Tables {
 		f.Tables = append(f.Tables, tableFacts{t.Name, t.Bytes})
 	}
+	if f.Owed, err = p.owedIn(ctx, i); err != nil {
+		return f, err
+	}
+	f.Full = f.budget().Full
 	kept, err := sqlite.Backups(ctx, i.Path, c.Store.Backup.Dir)
 	if n := len(kept); n > 0 {
 		f.Backups.Count, f.Backups.Newest = n, kept[n-1].At
 	}
 	return f, err
 }
+
+// owedIn asks what open runs may take. A store without a table has none.
+func (p *program) owedIn(ctx context.Context, i sqlite.Info) (bytes int64, err error) {
+	if i.Head == 0 {
+		return 0, nil
+	}
+	r, err := p.reader(ctx, i.Path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return r.Engine().Owed(ctx)
+}
+
+func (f storeFacts) budget() towline.Budget { return towline.NewBudget(f.Used, f.Owed, f.MaxBytes) }
 
 // mostTables are as many as a table shows; JSON has all.
 const mostTables = 12
@@ -99,8 +122,7 @@ func (f storeFacts) write(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\nsize     %s, of which %s hold nothing; wal %s\n", size(f.Bytes), size(f.Free), size(f.WAL))
 	if f.MaxBytes > 0 {
-		const percent = 100
-		fmt.Fprintf(w, "budget   %s, %d %% used\n", size(f.MaxBytes), f.Used*percent/f.MaxBytes)
+		fmt.Fprintf(w, "budget   %s, %s\n", size(f.MaxBytes), nearness(f.budget()))
 	} else {
 		fmt.Fprintln(w, "budget   none")
 	}
@@ -118,18 +140,41 @@ func (f storeFacts) write(w io.Writer) {
 	}
 }
 
-// checkKept names a budget that is used up, and a backup that is long overdue (DUR-6). A store that is not there has neither.
-func checkKept(ctx context.Context, c *config.Config) (out []finding) {
-	f, err := factsOf(ctx, c)
+// nearness says how near a refusal is (DUR-6).
+func nearness(b towline.Budget) string {
+	const percent = 100
+	text := fmt.Sprintf("%d %% used, and open runs may take %s more: ", b.Used*percent/b.Max, size(b.Owed))
+	if b.Refuses() {
+		return text + "no new run is accepted"
+	}
+	return text + fmt.Sprintf("a run is refused %s from here", size(b.Full-b.Used-b.Owed))
+}
+
+func checkBudget(f storeFacts) []finding {
+	b := f.budget()
+	if b.Max <= 0 {
+		return nil
+	}
+	said := finding{What: "budget", State: fine, Text: size(b.Max) + ", " + nearness(b)}
+	switch {
+	case b.Refuses():
+		said.State, said.Fix = failed, "raise store.max_bytes"
+	case b.Ratio() > nearlyFull:
+		said.State, said.Fix = warning, "raise store.max_bytes"
+	}
+	return []finding{said}
+}
+
+// nearlyFull is from where check warns, as the alert TowlineBudget does.
+const nearlyFull = 0.9
+
+// checkKept says how near the budget is, and a backup that is long overdue (DUR-6). A store that is not there has neither.
+func (p *program) checkKept(ctx context.Context, c *config.Config) (out []finding) {
+	f, err := p.factsOf(ctx, c)
 	if err != nil {
 		return nil // checkStore says why
 	}
-	const eighths, taken = 8, 7 // of the budget, from where no run is accepted
-	if f.MaxBytes > 0 && f.Used >= f.MaxBytes/eighths*taken {
-		out = append(out, finding{
-			What: "budget", State: failed, Text: fmt.Sprintf("%s of %s are used, so no new run is accepted", size(f.Used), size(f.MaxBytes)), Fix: "raise store.max_bytes",
-		})
-	}
+	out = append(out, checkBudget(f)...)
 	every := c.Store.Backup.Every
 	if every <= 0 {
 		return out
