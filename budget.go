@@ -145,7 +145,7 @@ func (e *Engine) budgetCondition(ctx context.Context) ([]Condition, error) {
 	}
 	var full *DiskBudgetError
 	if errors.As(r.full(), &full) {
-		return []Condition{{DiskBudget, full.Error()}}, nil
+		return []Condition{{Name: DiskBudget, Text: full.Error()}}, nil
 	}
 	return nil, nil
 }

@@ -51,6 +51,19 @@ func TestAStoreAtItsSizeBudget(t *testing.T) {
 	require.ErrorAs(t, err, &full)
 	require.Equal(t, head, w.head(), "nothing was written")
 
+	for range 2 {
+		_, err = w.e.Tick(context.Background(), "hourly")
+		require.ErrorAs(t, err, &full)
+		waits := w.e.ScheduleWaits()
+		require.Len(t, waits, 1, "who is tried for ever is named")
+		require.Equal(t, towline.ScheduleWait{Schedule: "hourly", Since: waits[0].Since, Text: err.Error(), Budget: true}, waits[0])
+		state, err := w.e.Schedule(context.Background(), "hourly", 1)
+		require.NoError(t, err)
+		require.Equal(t, &waits[0], state.Wait)
+		require.Equal(t, []string{towline.DiskBudget, towline.ScheduleWaits}, w.conditions())
+		w.advance(time.Second)
+	}
+
 	w.deliver(w.complete)
 	for _, p := range accepted {
 		require.True(t, w.run(p.Run).Status.Terminal())
@@ -60,6 +73,23 @@ func TestAStoreAtItsSizeBudget(t *testing.T) {
 	w.restart()
 	require.Empty(t, w.conditions())
 	require.Len(t, w.tick("hourly").Planned, 1)
+	require.Empty(t, w.e.ScheduleWaits())
+}
+
+// S-8: a schedule whose look has failed is named until a look succeeds; a store that cannot be written names itself.
+func TestAScheduleThatWaitsIsNamedUntilALookSucceeds(t *testing.T) {
+	many := reports()
+	for i := range 400 {
+		many.Sources = append(many.Sources, "more-"+strconv.Itoa(i))
+	}
+	w := openWorkshop(t, options{config: towline.Config{Syncs: []towline.Sync{many}, Schedules: []towline.Schedule{hourly()}, MaxBytes: 1 << 20}})
+	w.advance(time.Hour)
+	_, err := w.e.Tick(context.Background(), "hourly")
+	require.ErrorAs(t, err, new(*towline.DiskBudgetError))
+	require.Equal(t, []string{towline.ScheduleWaits}, w.conditions(), "smaller runs are accepted")
+	require.NoError(t, w.e.PauseSchedule(context.Background(), "hourly", ada))
+	w.tick("hourly")
+	require.Empty(t, w.e.ScheduleWaits(), "a pause holds it, and says so itself")
 }
 
 // used counts what the store holds.

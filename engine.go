@@ -71,13 +71,15 @@ type Engine struct {
 	inForce atomic.Pointer[Knobs] // replaced by Reload
 	syncs   catalogue
 	timers  timetable
-	lister  Lister
-	logger  *slog.Logger
-	node    events.NodeID
-	up      bool          // its NodeStarted is on disk
-	origin  events.NodeID // the first in the log: the identity of the store, which copies share
-	version string
-	limit   int
+
+	scheduleWaits scheduleWaits
+	lister        Lister
+	logger        *slog.Logger
+	node          events.NodeID
+	up            bool          // its NodeStarted is on disk
+	origin        events.NodeID // the first in the log: the identity of the store, which copies share
+	version       string
+	limit         int
 
 	maxBytes int64 // of the store; 0: no budget
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -24,6 +25,9 @@ const (
 type Condition struct {
 	Name string // one of the constants
 	Text string // one sentence: what is so, and what ends it
+	ID   string // what it is of, if there may be several of one name: that of a schedule
+
+	Since time.Time // zero: that is not known
 }
 
 // Health lists the conditions in which this process is; none: all is well.
@@ -49,14 +53,14 @@ func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 		return nil, err
 	}
 	r := e.clock.look()
-	return slices.Concat(holdCondition(life), full, e.clockConditions(r.wall, max(r.at, head), confirmed)), nil
+	return slices.Concat(holdCondition(life), full, e.scheduleConditions(), e.clockConditions(r.wall, max(r.at, head), confirmed)), nil
 }
 
 func holdCondition(life projections.Restored) []Condition {
 	if !life.Held {
 		return nil
 	}
-	return []Condition{{RestoredHold, fmt.Sprintf(
+	return []Condition{{Name: RestoredHold, Text: fmt.Sprintf(
 		"the store was restored (epoch %d, from a copy that ends at event %d) and sends nothing: look at what would be sent, then towline resume --after-restore",
 		life.Epoch, life.Head)}}
 }
@@ -66,11 +70,11 @@ func (e *Engine) clockConditions(wall, now events.Micros, confirmed events.Span)
 	case !decider.IsBehind(wall, now, e.inForce.Load().clockBound(), confirmed):
 		return nil
 	case wall < e.doubt.until:
-		return []Condition{{ClockEarlier, fmt.Sprintf(
+		return []Condition{{Name: ClockEarlier, Text: fmt.Sprintf(
 			"the wall clock shows %s, and the start has found an event of %s: schedules mint nothing until the clock has caught up; set it, or confirm that it is right",
 			wall, e.doubt.newest)}}
 	}
-	return []Condition{{ClockBehind, fmt.Sprintf(
+	return []Condition{{Name: ClockBehind, Text: fmt.Sprintf(
 		"the wall clock shows %s, and engine time is %s, which never goes back: what is due is due by it; set it, or confirm that it is right",
 		wall, now)}}
 }

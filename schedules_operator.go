@@ -17,6 +17,7 @@ type ScheduleState struct {
 	// are none: this release cannot read its expression or its zone.
 	Next  []schedule.Fire `json:"next,omitempty"`
 	Error string          `json:"error,omitempty"`
+	Wait  *ScheduleWait   `json:"wait,omitempty"` // nil: the newest look of this process has decided what was due
 }
 
 // Schedules lists the schedules that are defined, by name, with their next due times: so many of each. What became of due
@@ -47,6 +48,11 @@ func (e *Engine) Schedule(ctx context.Context, name string, next int) (ScheduleS
 
 func (e *Engine) stateOf(row projections.Schedule, next int) ScheduleState {
 	state := ScheduleState{Schedule: row}
+	for _, w := range e.ScheduleWaits() {
+		if w.Schedule == row.Name {
+			state.Wait = &w
+		}
+	}
 	s, err := parseSchedule(row)
 	if err != nil {
 		state.Error = err.Error()

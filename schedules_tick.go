@@ -37,8 +37,10 @@ func (e *Engine) ScheduleNames() []string { return slices.Clone(e.timers.names) 
 // It is for the loop of a process, which calls it for each of ScheduleNames: at the start, when Next has come, when Scheduled
 // delivers, and once an interval of the reconciler. A failing schedule is reported and tried again; it holds up no other.
 // Errors: ErrNotFound for a schedule that is not defined; that of an expression, zone or template that this release cannot
-// read; *DiskBudgetError and ErrUnavailable, behind which the next tick repeats what this one has not decided; ErrStopped.
+// read; *DiskBudgetError and ErrUnavailable, behind which the next tick repeats what this one has not decided; ErrStopped. What
+// keeps it from deciding is in ScheduleWaits until a look succeeds.
 func (e *Engine) Tick(ctx context.Context, name string) (out Ticked, err error) {
+	defer func() { e.scheduleWaits.note(name, e.wallTime().Time(), err) }()
 	for more, turns := true, 0; more && turns < maxCatchUp; turns++ { // each but the last has decided something
 		if more, err = e.tick(ctx, name, &out); err != nil {
 			return out, err

@@ -148,6 +148,8 @@ func (s *Server) conditions(ctx context.Context) (out []Reason, err error) {
 			out = append(out, Reason{What: CodeRestoredHold, Text: c.Text, Fix: mustPage(CodeRestoredHold).Fix})
 		case towline.DiskBudget:
 			out = append(out, Reason{What: CodeDiskBudget, Text: c.Text, Fix: mustPage(CodeDiskBudget).Fix})
+		case towline.ScheduleWaits:
+			out = append(out, Reason{What: towline.ScheduleWaits, ID: c.ID, Since: c.Since, Text: c.Text, Fix: "mend what its text says: most often, raise store.max_bytes or plan smaller runs"})
 		default:
 			out = append(out, Reason{What: "clock", ID: c.Name, Text: c.Text, Fix: "set the clock, or confirm that it is right: towline resume --clock-ok"})
 		}

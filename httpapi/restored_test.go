@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/httpapi"
 	"github.com/towline-dev/towline/node"
 )
@@ -81,6 +82,28 @@ func TestAStoreAtItsSizeBudgetAnswers507(t *testing.T) {
 	var runs httpapi.List[httpapi.Run]
 	w.send("GET", "/v1/runs", nil).is(http.StatusOK, &runs)
 	require.Empty(t, runs.Items)
+}
+
+// S-8, DUR-6: a schedule whose run has no room is tried for ever, so it is named where somebody looks.
+func TestAScheduleWithoutRoomIsNamed(t *testing.T) {
+	w := start(t, oneDay, func(c *setup) {
+		c.node.MaxBytes = 1 << 17
+		c.node.Schedules = []towline.Schedule{{Name: "often", Sync: "days", Cron: "@every 1s"}}
+	})
+	var one httpapi.Schedule
+	w.eventually(func() bool {
+		w.send("GET", "/v1/schedules/often", nil).is(http.StatusOK, &one)
+		return one.Waits != nil
+	})
+	require.Equal(t, "disk_budget", one.Waits.Code)
+	require.Contains(t, one.Waits.Text, "store.max_bytes")
+	var ready httpapi.Readiness
+	w.send("GET", "/readyz", nil).is(http.StatusOK, &ready)
+	require.Equal(t, "degraded", ready.Status)
+	require.Equal(t, "schedule_waits", ready.Reasons[1].What)
+	require.Equal(t, "often", ready.Reasons[1].ID)
+	require.False(t, ready.Reasons[1].Since.IsZero())
+	require.Empty(t, one.History, "its due time is undecided")
 }
 
 // A regular backup that could not be made for long is named, with what hinders it.

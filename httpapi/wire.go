@@ -67,6 +67,8 @@ type (
 	Window = wire.Window
 	// Schedule is that of package wire.
 	Schedule = wire.Schedule
+	// ScheduleWait is that of package wire.
+	ScheduleWait = wire.ScheduleWait
 	// Fire is that of package wire.
 	Fire = wire.Fire
 	// Occurrence is that of package wire.

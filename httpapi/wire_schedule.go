@@ -34,6 +34,12 @@ func scheduleOf(row projections.Schedule) (Schedule, error) {
 // addDue adds what only the present knows.
 func addDue(out *Schedule, state towline.ScheduleState) {
 	out.Error = state.Error
+	if w := state.Wait; w != nil {
+		out.Waits = &ScheduleWait{Since: w.Since, Text: w.Text}
+		if w.Budget {
+			out.Waits.Code = CodeDiskBudget
+		}
+	}
 	for _, f := range state.Next {
 		out.Next = append(out.Next, Fire{At: f.At, Local: f.Local, Civil: f.Key, Remark: f.Remark})
 	}

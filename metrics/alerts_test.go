@@ -63,5 +63,5 @@ func TestAlerts(t *testing.T) {
 	for alert, page := range pages {
 		require.True(t, seen[alert], "page %s is of the alert %s, which there is not", page, alert)
 	}
-	require.Len(t, seen, 14)
+	require.Len(t, seen, 15)
 }

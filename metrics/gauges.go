@@ -32,6 +32,7 @@ func (g gauges) put(name string, value float64, labels ...string) {
 func (h *Handler) process(g gauges) {
 	e := h.c.Node.Engine()
 	h.proofs(g)
+	g.put("towline_schedules_waiting", float64(len(e.ScheduleWaits())))
 	g.put("towline_info", 1, "version", cmp.Or(h.c.Version, "dev"), "incarnation", e.Node().String())
 	now := e.Now().Time()
 	for _, l := range h.c.Node.Loops() {

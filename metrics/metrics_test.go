@@ -120,7 +120,7 @@ var inSurfaces = map[string][]string{
 // compares with.
 var beyond = map[string][]string{
 	"towline_units_ended_total": {"state"}, "towline_runs_ended_total": {"state"},
-	"towline_verify_failures_total": nil, "towline_backup_every_seconds": nil,
+	"towline_schedules_waiting": nil, "towline_verify_failures_total": nil, "towline_backup_every_seconds": nil,
 }
 
 var label = regexp.MustCompile(`([a-z]+)="`)

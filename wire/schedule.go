@@ -27,9 +27,17 @@ type Schedule struct {
 	Failures  int               `json:"failures,omitzero" doc:"runs in a row that have failed"`
 	Next      []Fire            `json:"next,omitempty" nullable:"false" doc:"its next due times, also while it is paused; not with at_seq"`
 	Error     string            `json:"error,omitzero" doc:"why there are none: this release cannot read its expression or its zone"`
+	Waits     *ScheduleWait     `json:"waits,omitempty" doc:"what is due cannot be decided, and is tried for ever; missing: it can, or with at_seq"`
 	History   []Occurrence      `json:"history,omitempty" nullable:"false" doc:"of one schedule: the due times that were decided last, newest first"`
 	Missed    []MissedTimes     `json:"missed,omitempty" nullable:"false" doc:"of one schedule: ranges of due times that nobody decided, newest first"`
 	Links     map[string]string `json:"links"`
+}
+
+// ScheduleWait is why each look at a schedule fails.
+type ScheduleWait struct {
+	Since time.Time `json:"since" doc:"of the first look that failed, of this start of the process"`
+	Code  string    `json:"code,omitzero" enum:"disk_budget" doc:"the store has no room for its run"`
+	Text  string    `json:"text"`
 }
 
 // Fire is a due time to come.

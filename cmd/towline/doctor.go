@@ -197,6 +197,7 @@ var kinds = map[string]struct{ what, state string }{
 	"held":              {"outbox", warning},
 	"restored_hold":     {"outbox", warning},
 	"disk_budget":       {"disk", warning},
+	"schedule_waits":    {"schedule", warning},
 	"backup":            {"backup", warning},
 }
 

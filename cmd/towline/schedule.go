@@ -52,6 +52,9 @@ func stateOfSchedule(s wire.Schedule) string {
 	if s.Paused {
 		return "paused"
 	}
+	if s.Waits != nil {
+		return "waits"
+	}
 	return "on"
 }
 
@@ -75,6 +78,8 @@ func noteOfSchedule(s wire.Schedule, now time.Time) string {
 		return fmt.Sprintf("since %s by %s: %s", clock(s.Since, now), orDash(s.By), oneLine(s.Reason))
 	case s.Error != "":
 		return oneLine(s.Error)
+	case s.Waits != nil:
+		return fmt.Sprintf("cannot start what is due since %s: %s", clock(s.Waits.Since, now), oneLine(s.Waits.Text))
 	case s.Failures > 0:
 		return plural(s.Failures, "failure", "failures") + " in a row"
 	}
