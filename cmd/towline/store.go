@@ -37,6 +37,7 @@ type copied struct {
 	At    time.Time       `json:"at,omitzero"`     // its time
 	Aside string          `json:"aside,omitempty"` // where the store is that was replaced
 	Lost  int64           `json:"lost,omitempty"`  // events of that store which the copy does not have
+	Owner string          `json:"owner,omitempty"` // why the owner of that store is not the owner of this
 }
 
 func copiedOf(c sqlite.Copy) copied {
@@ -105,6 +106,9 @@ sends nothing until an operator ends the hold:
 			if made.Replaced != nil {
 				out.Lost = max(int64(made.Replaced.Head-made.Head), 0)
 			}
+			if made.Disowned != nil {
+				out.Owner = oneLine(made.Disowned.Error())
+			}
 			return p.out.one(out, func(w io.Writer) {
 				fmt.Fprintf(w, "%s  %s  seq %d  epoch %d\n", made.Path, size(made.Bytes), made.Head, made.Epoch)
 				switch {
@@ -113,6 +117,9 @@ sends nothing until an operator ends the hold:
 					fmt.Fprintf(w, "if its epoch was %d or more, restore again with a higher one: --epoch\n", made.Epoch)
 				case out.Aside != "":
 					fmt.Fprintf(w, "the old store is %s; it has %s that the copy has not\n", out.Aside, plural(int(out.Lost), "event", "events"))
+				}
+				if out.Owner != "" {
+					fmt.Fprintf(w, "its owner could not be kept (%s): an engine of another user may not be able to open it\n", out.Owner)
 				}
 				fmt.Fprintln(w, "the next engine sends nothing until: towline resume --after-restore")
 			})

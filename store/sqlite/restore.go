@@ -24,7 +24,8 @@ type RestoreOptions struct {
 	Progress func(done, total int)               // pages; nil: nobody looks
 	Verify   func(context.Context, string) error // as in BackupOptions
 
-	step func(string) // behind each step; for tests that die there
+	step  func(string)                 // behind each step; for tests that die there
+	chown func(string, int, int) error // nil: os.Chown
 }
 
 // Restored is what a restore has done.
@@ -32,10 +33,13 @@ type Restored struct {
 	Copy            // as it stands now, at the path of the store
 	Aside    string // where the store is that stood there; empty: there was none
 	Replaced *Copy  // what that held; nil: there was none, or none that can be read
+	// Disowned is why the new store, the old one, or a lock beside them is not of the user and group of the store that was
+	// replaced, or of its folder if there was none; nil: they are. An engine of that user may not be able to open it.
+	Disowned error
 }
 
 // Restore puts a copy in the place of the store at path, which nobody may have open. The copy is checked first, and stays as it
-// is; the store that stood there is kept beside it. The new one has a higher epoch, and the first engine that opens it holds
+// is; the store that stood there is kept beside it, and the new one has its owner and mode, as far as this process may give them. The new one has a higher epoch, and the first engine that opens it holds
 // what would be sent until somebody releases it (DUR-5).
 //
 // A process that dies in it leaves the old store or the new one, whole. Errors: store.ErrLocked when the store is open
@@ -64,6 +68,10 @@ func Restore(ctx context.Context, from, path string, o RestoreOptions) (r Restor
 	}
 	d := dsn{path: from, busyTimeout: busyTimeout}
 	if err := isStore(ctx, d); err != nil {
+		return r, err
+	}
+	whose, err := rightfulOf(path, o.chown)
+	if err != nil {
 		return r, err
 	}
 	free, err := shutOut(ctx, path)
@@ -101,10 +109,15 @@ func Restore(ctx context.Context, from, path string, o RestoreOptions) (r Restor
 	if err := p.begin(ctx, r, o.Now()); err != nil {
 		return r, err
 	}
+	r.Disowned = whose.take(p.file())
 	o.step("begun")
 	if r.Aside, err = p.setAside(path, o.Now(), o.step); err != nil {
 		return r, err
 	}
+	if r.Aside != "" {
+		r.Disowned = errors.Join(r.Disowned, whose.take(r.Aside, r.Aside+"-wal"))
+	}
+	r.Disowned = errors.Join(r.Disowned, whose.take(path+"-lock", path+"-setup"))
 	o.step("aside")
 	r.Path = path
 	if err := removeAll(path+"-wal", path+"-shm", path+"-journal"); err != nil {

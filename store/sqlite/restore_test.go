@@ -66,6 +66,60 @@ func TestARestore(t *testing.T) {
 	require.NoFileExists(t, path+"-wal")
 }
 
+// DUR-5: whoever restores, the engine that had the store can open the new one: the store, the old one and the locks are of the
+// owner of what was replaced, or of the folder where there was nothing.
+func TestARestoreKeepsTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	theirs := owner{65534, 65533}
+	whose := func(name string) (o owner, mode os.FileMode) {
+		info, err := os.Stat(name)
+		require.NoError(t, err)
+		o, known := ownerOf(info)
+		require.True(t, known)
+		return o, info.Mode().Perm()
+	}
+	t.Run("of the store", func(t *testing.T) {
+		path, copied := twoStores(t)
+		require.NoError(t, os.Remove(path+"-lock"))
+		require.NoError(t, os.Chmod(path, 0o640))
+		require.NoError(t, os.Chown(path, theirs.user, theirs.group))
+		r, err := Restore(context.Background(), copied, path, RestoreOptions{Now: restoredAt})
+		require.NoError(t, err)
+		require.NoError(t, r.Disowned)
+		for _, name := range []string{path, r.Aside, path + "-lock"} {
+			of, _ := whose(name)
+			require.Equal(t, theirs, of, name)
+		}
+		_, mode := whose(path)
+		require.Equal(t, os.FileMode(0o640), mode)
+	})
+	t.Run("of the folder", func(t *testing.T) {
+		_, copied := twoStores(t)
+		dir := t.TempDir()
+		require.NoError(t, os.Chown(dir, theirs.user, theirs.group))
+		r, err := Restore(context.Background(), copied, filepath.Join(dir, "towline.db"), RestoreOptions{Now: restoredAt})
+		require.NoError(t, err)
+		require.NoError(t, r.Disowned)
+		for _, name := range []string{r.Path, r.Path + "-lock", r.Path + "-setup"} {
+			of, _ := whose(name)
+			require.Equal(t, theirs, of, name)
+		}
+	})
+	t.Run("who may not says so", func(t *testing.T) {
+		path, copied := twoStores(t)
+		require.NoError(t, os.Chown(path, theirs.user, theirs.group))
+		r, err := Restore(context.Background(), copied, path, RestoreOptions{
+			Now: restoredAt, chown: func(string, int, int) error { return os.ErrPermission },
+		})
+		require.NoError(t, err, "the store is restored all the same")
+		require.ErrorIs(t, r.Disowned, os.ErrPermission)
+		require.ErrorContains(t, r.Disowned, "it was user 65534, group 65533")
+		require.Equal(t, 2, epochOf(t, path))
+	})
+}
+
 // DUR-5: a copy restores where there was no store, and an operator who knows of a later life can name an epoch.
 func TestARestoreOnAnotherPath(t *testing.T) {
 	_, copied := twoStores(t)
