@@ -57,10 +57,10 @@ func (e *NotGoodError) Error() string {
 	return fmt.Sprintf("verify finds %d violations and %d differences, the first: %s", len(e.Violations), len(e.Differences), first)
 }
 
-// verifyCopy proves a copy of which nobody else knows, in a folder of its own.
+// verifyCopy proves a copy of which nobody else knows, in a folder of its own. It only reads it: a copy that was opened would be one
+// of this release, and no longer what was copied.
 func verifyCopy(ctx context.Context, path string) (err error) {
-	o := sqlite.Options{Synchronous: "normal", AllowNetworkFS: true}
-	s, err := sqlite.Open(ctx, path, o)
+	s, err := sqlite.OpenReadOnly(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func verifyCopy(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	scratch, err := sqlite.Open(ctx, filepath.Join(dir, scratchName), o)
+	scratch, err := sqlite.Open(ctx, filepath.Join(dir, scratchName), sqlite.Options{Synchronous: "normal", AllowNetworkFS: true})
 	if err != nil {
 		return err
 	}

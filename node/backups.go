@@ -55,6 +55,7 @@ func (b BackupState) Overdue(now time.Time) bool {
 type backups struct {
 	mu    sync.Mutex
 	state BackupState
+	ahead time.Time // since when a copy with a name of the future is seen, and none of the past behind it
 }
 
 // BackupState says how the regular backup fares (Config.Backups).
@@ -135,20 +136,44 @@ func (n *Node) wall() time.Time {
 	return time.Now()
 }
 
-// untilBackup is how long the newest copy lasts. One from the future, of a clock that ran ahead, holds up none for longer than
-// a whole time between two.
+// untilBackup is how long the newest copy lasts. One with a name of the future, of a clock that ran ahead, counts as made when it
+// was first seen: so it holds up the next for a whole time between two at most.
 func (n *Node) untilBackup(ctx context.Context, now time.Time) time.Duration {
 	all, err := sqlite.Backups(ctx, n.store.Path(), n.c.Backups.dir(n.store.Path()))
+	made, known := n.backups.newest(all, now)
 	n.backups.note(func(s *BackupState) {
 		s.Every = n.c.Backups.Every
-		if len(all) > 0 {
-			s.Newest, s.Path, s.Since = all[len(all)-1].At, all[len(all)-1].Path, time.Time{}
+		if known {
+			s.Newest, s.Path, s.Since = made.At, made.Path, time.Time{}
 		}
 	})
-	if err != nil || len(all) == 0 {
+	if err != nil || !known {
 		return 0
 	}
-	return max(min(all[len(all)-1].At.Add(n.c.Backups.Every).Sub(now), n.c.Backups.Every), 0)
+	return max(made.At.Add(n.c.Backups.Every).Sub(now), 0)
+}
+
+// newest is the copy that was made last, with the time at which it was, or was first seen.
+func (b *backups) newest(all []sqlite.BackupFile, now time.Time) (newest sqlite.BackupFile, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fromAhead := false
+	for _, x := range all {
+		if x.At.After(now) {
+			fromAhead = true
+			if b.ahead.IsZero() || b.ahead.After(now) {
+				b.ahead = now
+			}
+			x.At = b.ahead
+		}
+		if !known || !x.At.Before(newest.At) {
+			newest, known = x, true
+		}
+	}
+	if !fromAhead {
+		b.ahead = time.Time{}
+	}
+	return newest, known
 }
 
 // regularBackup makes a backup and removes what is too old. made: it is there, whatever err says.

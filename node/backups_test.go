@@ -46,6 +46,32 @@ func TestANodeMakesBackups(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A copy that was made while the clock ran ahead holds up the next one for one time between two, however far it ran, and is the
+// first to go.
+func TestABackupFromTheFutureHoldsUpNone(t *testing.T) {
+	dir := t.TempDir()
+	store, future := filepath.Join(dir, "towline.db"), time.Now().AddDate(10, 0, 0)
+	run := func(now func() time.Time, every time.Duration, until func(node.BackupState) bool) {
+		n := start(t, open(t, node.Config{
+			Store: store, Syncs: []node.Sync{works(nothingToDo)}, Now: now, Backups: node.Backups{Every: every, Keep: 1},
+		}))
+		waitFor(t, n.Node, func() bool { return until(n.BackupState()) })
+		n.end()
+	}
+	run(func() time.Time { return future }, time.Hour, func(b node.BackupState) bool { return !b.Newest.IsZero() })
+	kept := func() []sqlite.BackupFile {
+		all, err := sqlite.Backups(t.Context(), store, filepath.Join(dir, "backup"))
+		require.NoError(t, err)
+		return all
+	}
+	require.Len(t, kept(), 1)
+	require.Equal(t, 10, kept()[0].At.Year()-time.Now().Year())
+	run(time.Now, 1100*time.Millisecond, func(b node.BackupState) bool {
+		all := kept()
+		return len(all) == 1 && all[0].At.Before(future.AddDate(-1, 0, 0))
+	})
+}
+
 // DUR-5: while a restored store is held, its node makes backups and removes none: those of the earlier life are what a person
 // looks for then.
 func TestAHeldStoreKeepsItsBackups(t *testing.T) {

@@ -3,6 +3,7 @@ package node_test
 import (
 	"compress/gzip"
 	"context"
+	"database/sql"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,18 +22,54 @@ import (
 // which has ended, and a pause of the engine.
 func previousStore(t *testing.T) (path string, log []events.Envelope) {
 	t.Helper()
+	path = unpackPrevious(t)
+	return path, logAt(t, path)
+}
+
+// unpackPrevious is that store as it was left.
+func unpackPrevious(t *testing.T) string {
+	t.Helper()
 	packed, err := os.Open(filepath.Join("..", "testfixtures", "stores", "level-1.db.gz"))
 	require.NoError(t, err)
 	defer packed.Close()
 	from, err := gzip.NewReader(packed)
 	require.NoError(t, err)
-	path = filepath.Join(t.TempDir(), "towline.db")
+	path := filepath.Join(t.TempDir(), "towline.db")
 	to, err := os.Create(path)
 	require.NoError(t, err)
 	_, err = io.Copy(to, from) //nolint:gosec // the file is ours
 	require.NoError(t, err)
 	require.NoError(t, to.Close())
-	return path, logAt(t, path)
+	return path
+}
+
+// DUR-5, DUR-8: a backup is what was copied: to verify it only reads it, so the copy of a store of an earlier release has no table
+// of this one.
+func TestABackupIsNotMigrated(t *testing.T) {
+	path := unpackPrevious(t)
+	copied := filepath.Join(filepath.Dir(path), "copy.db")
+	_, err := node.Backup(t.Context(), path, copied, node.BackupOptions{})
+	require.NoError(t, err)
+	tables := func(path string) (names []string) {
+		db, err := sql.Open("sqlite", "file:"+path+"?mode=ro&immutable=1")
+		require.NoError(t, err)
+		defer func() { require.NoError(t, db.Close()) }()
+		rows, err := db.Query(`SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY 1`)
+		require.NoError(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			var name string
+			require.NoError(t, rows.Scan(&name))
+			names = append(names, name)
+		}
+		require.NoError(t, rows.Err())
+		return names
+	}
+	was := tables(path)
+	require.NotEmpty(t, was)
+	require.Equal(t, was, tables(copied))
+	logAt(t, copied)
+	require.NotEqual(t, was, tables(copied), "a start adds some, so this test can see it")
 }
 
 func logAt(t *testing.T, path string) (log []events.Envelope) {

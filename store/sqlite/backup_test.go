@@ -253,6 +253,44 @@ func TestBackupsArePruned(t *testing.T) {
 	require.Empty(t, removed)
 }
 
+// DUR-5: which copy is older is decided by what it holds. One that was named while the clock ran ahead does not push out those that
+// come when it is right again; of a restored store, those of the earlier life go first.
+func TestBackupsAreOldByWhatTheyHold(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	path := filepath.Join(t.TempDir(), "towline.db")
+	right := time.Date(2026, 11, 29, 23, 59, 59, 0, time.UTC)
+	named := func(at time.Time) string { return filepath.Join(dir, BackupName(path, at)) }
+	backUp := func(at time.Time) {
+		storeOf(t, path, 1)
+		_, err := Backup(ctx, path, named(at), BackupOptions{})
+		require.NoError(t, err)
+	}
+	backUp(right)
+	backUp(right.AddDate(10, 0, 0))
+	backUp(right.Add(time.Hour))
+	removed, err := PruneBackups(ctx, path, dir, 1)
+	require.NoError(t, err)
+	require.Len(t, removed, 2)
+	require.Equal(t, named(right), removed[0].Path)
+	require.Equal(t, named(right.AddDate(10, 0, 0)), removed[1].Path)
+	require.FileExists(t, named(right.Add(time.Hour)))
+
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	_, err = Backup(ctx, path, copied, BackupOptions{})
+	require.NoError(t, err)
+	storeOf(t, path, 5)
+	backUp(right.Add(2 * time.Hour))
+	_, err = Restore(ctx, copied, path, RestoreOptions{})
+	require.NoError(t, err)
+	backUp(right.Add(time.Minute))
+	left, err := Backups(ctx, path, dir)
+	require.NoError(t, err)
+	require.Len(t, left, 3)
+	require.Equal(t, named(right.Add(time.Minute)), left[2].Path)
+	require.Equal(t, 2, left[2].Epoch)
+	require.Less(t, left[2].Head, left[1].Head)
+}
+
 // A process that is killed in a regular backup leaves a part of it under a name that is never used again. The next one removes it,
 // and nothing that is being made.
 func TestUnfinishedBackupsAreRemoved(t *testing.T) {

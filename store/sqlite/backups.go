@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,13 +13,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/store"
 )
 
 // BackupFile is a copy in a folder of copies.
 type BackupFile struct {
 	Path  string
-	At    time.Time // when it was begun, by its name
+	At    time.Time // when it was begun, by its name, which is the clock of that moment
+	Epoch int       // of what it holds (DUR-5)
+	Head  events.Position
 	Bytes int64
 }
 
@@ -26,7 +30,8 @@ func backupPrefix(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) + "-"
 }
 
-// Backups lists the copies of a store in a folder that have the names of BackupName, oldest first. A folder that is not there
+// Backups lists the copies of a store in a folder that have the names of BackupName, oldest first: by what they hold,
+// since a clock may have run ahead, and by their names only where two hold the same. A folder that is not there
 // has none. Stores of one name may share a folder: a copy is of the store that begins with the same event, whatever has become
 // of either since.
 func Backups(ctx context.Context, path, dir string) ([]BackupFile, error) {
@@ -37,7 +42,7 @@ func Backups(ctx context.Context, path, dir string) ([]BackupFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := originOf(ctx, path)
+	own, err := lifeOf(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("look whose backups are in %s: %w", dir, err)
 	}
@@ -56,15 +61,18 @@ func Backups(ctx context.Context, path, dir string) ([]BackupFile, error) {
 			return nil, err
 		}
 		name := filepath.Join(dir, e.Name())
-		if of, err := originOf(ctx, name); err != nil || of != own {
+		of, err := lifeOf(ctx, name)
+		if err != nil || of.origin != own.origin {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			continue // of another store, or no copy at all
 		}
-		out = append(out, BackupFile{Path: name, At: at, Bytes: info.Size()})
+		out = append(out, BackupFile{Path: name, At: at, Epoch: of.epoch, Head: of.head, Bytes: info.Size()})
 	}
-	slices.SortFunc(out, func(a, b BackupFile) int { return a.At.Compare(b.At) })
+	slices.SortFunc(out, func(a, b BackupFile) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Head, b.Head), a.At.Compare(b.At))
+	})
 	return out, nil
 }
 
@@ -74,8 +82,15 @@ type origin struct {
 	at     int64
 }
 
-// originOf reads the origin of a store or a copy; zero: its log is empty.
-func originOf(ctx context.Context, path string) (o origin, err error) {
+// life is how far a store or a copy is.
+type life struct {
+	origin
+	epoch int
+	head  events.Position
+}
+
+// lifeOf reads the life of a store or a copy; its zero value: its log is empty.
+func lifeOf(ctx context.Context, path string) (o life, err error) {
 	if path, err = resolve(path); err != nil {
 		return o, err
 	}
@@ -95,6 +110,12 @@ func originOf(ctx context.Context, path string) (o origin, err error) {
 		return o, nil
 	}
 	o.stream = string(stream)
+	if err == nil {
+		err = db.QueryRowContext(ctx, `SELECT max(position) FROM events`).Scan(&o.head)
+	}
+	if err == nil {
+		o.epoch, err = readEpoch(ctx, db)
+	}
 	return o, classify(err)
 }
 
