@@ -13,6 +13,9 @@ func (c *Checker) marked(e events.Envelope, r *register, ev events.OutboxDispatc
 		c.wrong("I-13", e, "an at-most-once post_sync is marked a second time")
 	}
 	c.checkClaim(e, r, ev.N, ev.Token)
+	if c.hold {
+		c.wrong("I-2", e, "wakeup %d is marked in a restored hold, and nothing is published in one (DUR-5)", ev.N)
+	}
 	if ev.Order != order {
 		c.wrong("I-2", e, "it is marked %s, and the order of %s is %s (8.1)", ev.Order, r.Kind, order)
 	}

@@ -2,11 +2,24 @@ package check
 
 import "github.com/towline-dev/towline/events"
 
+// held puts a restored hold around a transaction, and nothing else.
+func (s *script) held(e *entry) *entry {
+	s.alone(s.before(e, events.NodeStream(e.node), events.StoreRestored{Epoch: 2}))
+	s.alone(s.behind(e, events.EngineControlStream(), events.RestoreHoldReleased{Actor: "me", Reason: "checked"}))
+	return s.alone(e)
+}
+
 // nodeCorruptions are faults of incarnations, of the store, and of where an event stands: I-24, DUR-5.
 var nodeCorruptions = []corruption{
 	{"I-2", "DUR-5: a claim in a restored hold", around, func(s *script) *entry {
 		s.drop(find[events.RestoreHoldReleased](s, 0))
 		return findIn[events.OutboxClaimed](s, reg(3, events.KindDispatch), 0)
+	}},
+	{"I-2", "DUR-5: a unit is claimed in a restored hold", fullRun, func(s *script) *entry {
+		return s.held(find[events.UnitClaimed](s, 0))
+	}},
+	{"I-2", "DUR-5: a claim from before the restore is marked in the hold", fullRun, func(s *script) *entry {
+		return s.held(find[events.OutboxDispatched](s, 0))
 	}},
 	{"I-2", "DUR-5: an epoch twice", around, func(s *script) *entry {
 		return change(find[events.StoreRestored](s, 0), func(r *events.StoreRestored) { r.Epoch = 1 })

@@ -27,6 +27,9 @@ func (c *Checker) unitClaimed(e events.Envelope, u *unit, ev events.UnitClaimed)
 	case u.Status != events.UnitIsDispatching:
 		c.wrong("I-2", e, "a unit that is %s cannot be claimed (U-5)", u.Status)
 	}
+	if c.hold {
+		c.wrong("I-2", e, "the unit is claimed in a restored hold (DUR-5)")
+	}
 	if ev.Attempt != u.Attempt+1 {
 		c.wrong("I-4", e, "it is attempt %d, and the unit was claimed %d times", ev.Attempt, u.Attempt)
 	}
