@@ -101,6 +101,7 @@ type World struct {
 	held        int  // holds that were met
 	disturbed   bool // calls were made to fail, or something was held
 	names       names
+	backup      *backup                                    // the newest; nil: there is none
 	broken      []error                                    // what should not have happened in a living node
 	watch       func(ctx context.Context, idle bool) error // nil: nobody looks
 

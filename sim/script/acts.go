@@ -96,6 +96,9 @@ type (
 	// ConfirmClock says that the wall clock is right.
 	ConfirmClock struct{}
 
+	// ReleaseHold ends a restored hold.
+	ReleaseHold struct{}
+
 	// Submit is an application that adds a message in a transaction of its own.
 	Submit struct {
 		Topic   string        `line:"arg"`
@@ -132,6 +135,7 @@ func (c Park) String() string         { return line(c) }
 func (c Redrive) String() string      { return line(c) }
 func (c Resolve) String() string      { return line(c) }
 func (c ConfirmClock) String() string { return line(c) }
+func (c ReleaseHold) String() string  { return line(c) }
 func (c Submit) String() string       { return line(c) }
 func (c Post) String() string         { return line(c) }
 func (c Worker) String() string       { return line(c) }
@@ -320,6 +324,16 @@ func (c Resolve) play(ctx context.Context, p *Player) error {
 func (ConfirmClock) play(ctx context.Context, p *Player) error {
 	return p.ask(ctx, func(e *towline.Engine) error {
 		_, err := e.ConfirmClock(ctx, ops)
+		return err
+	})
+}
+
+func (ReleaseHold) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error {
+		released, err := e.ReleaseHold(ctx, ops)
+		if err == nil && !released {
+			p.trace.say("there is no hold")
+		}
 		return err
 	})
 }

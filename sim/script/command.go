@@ -39,10 +39,11 @@ var commands = map[string]Command{
 	"plan": Plan{}, "request": Request{}, "cancel run": CancelRun{}, "cancel unit": CancelUnit{}, "release": Release{},
 	"retry": Retry{}, "pause": Pause{}, "resume": Resume{}, "park": Park{}, "redrive": Redrive{}, "resolve": Resolve{},
 	"pause schedule": PauseSchedule{}, "resume schedule": ResumeSchedule{}, "run schedule": RunSchedule{},
-	"confirm clock": ConfirmClock{}, "submit": Submit{}, "post": Post{}, "worker": Worker{},
+	"confirm clock": ConfirmClock{}, "release hold": ReleaseHold{}, "submit": Submit{}, "post": Post{}, "worker": Worker{},
 
 	"run": Run{}, "advance": Advance{}, "steps": Steps{}, "step": Step{}, "until": Until{}, "crash": Crash{}, "kill": Kill{},
 	"boot": Boot{}, "stop": Stop{}, "hold": Hold{}, "wake": Wake{}, "clock": Clock{}, "fault": Fault{}, "fault off": FaultOff{},
+	"backup": Backup{}, "restore": Restore{},
 	"purge": Purge{}, "calm": Calm{}, "pass": Pass{}, "rebuild": Rebuild{}, "quietly": Quietly{},
 
 	"show": Show{}, "check": Check{},

@@ -53,6 +53,12 @@ type (
 	// Boot starts the nodes that do not live, each as a new incarnation.
 	Boot struct{}
 
+	// Backup copies the store as it is now.
+	Backup struct{}
+
+	// Restore puts the newest copy in the place of the store, which no node may have open.
+	Restore struct{}
+
 	// Stop stops a node cleanly.
 	Stop struct {
 		Node int `line:"arg"`
@@ -112,6 +118,8 @@ func (c Until) String() string    { return line(c) }
 func (c Crash) String() string    { return line(c) }
 func (c Kill) String() string     { return line(c) }
 func (c Boot) String() string     { return line(c) }
+func (c Backup) String() string   { return line(c) }
+func (c Restore) String() string  { return line(c) }
 func (c Stop) String() string     { return line(c) }
 func (c Hold) String() string     { return line(c) }
 func (c Wake) String() string     { return line(c) }
@@ -310,6 +318,26 @@ func (Boot) play(ctx context.Context, p *Player) error {
 		return p.bury()
 	}
 	return err
+}
+
+func (Backup) play(ctx context.Context, p *Player) error {
+	if err := p.begin(ctx); err != nil {
+		return err
+	}
+	return p.world.Backup(ctx)
+}
+
+func (Restore) play(ctx context.Context, p *Player) error {
+	if p.world == nil {
+		return errNoNode
+	}
+	if err := p.bury(); err != nil {
+		return err
+	}
+	if len(p.world.Living()) > 0 {
+		return errors.New("a node has the store open: kill or stop it first")
+	}
+	return p.world.Restore(ctx)
 }
 
 func (c Stop) play(ctx context.Context, p *Player) error {

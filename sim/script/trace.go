@@ -430,6 +430,10 @@ func (t *trace) rest(env events.Envelope) (subject, detail string) {
 		return "", strings.TrimPrefix(detail, ", ")
 	case events.NodeStopped:
 		return "", e.Reason
+	case events.StoreRestored:
+		return "", fmt.Sprintf("epoch %d", e.Epoch)
+	case events.RestoreHoldReleased:
+		return "", "by " + e.Actor + quoted(e.Reason)
 	case events.ClockStepped:
 		detail := fmt.Sprintf("from %s to %s", t.time(e.Before), t.time(e.After))
 		if e.GraceUntil != 0 {
