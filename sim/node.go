@@ -126,7 +126,8 @@ func (n *node) open(ctx context.Context) (err error) {
 		ports[s.Name] = n.ports(s)
 	}
 	n.engine, err = towline.Open(ctx, &storePort{n: n, inner: n.store}, towline.Config{
-		Syncs: syncs, Schedules: n.w.c.Schedules, NoSchedules: n.w.c.Schedules == nil, Knobs: n.w.c.Knobs, Clock: n.clock, Logger: slog.New(slog.DiscardHandler),
+		MaxBytes: n.w.c.MaxBytes,
+		Syncs:    syncs, Schedules: n.w.c.Schedules, NoSchedules: n.w.c.Schedules == nil, Knobs: n.w.c.Knobs, Clock: n.clock, Logger: slog.New(slog.DiscardHandler),
 		Entropy: n.w.entropy(n.life.Incarnation),
 	})
 	if err != nil {

@@ -48,6 +48,7 @@ type Config struct {
 	Schedules []towline.Schedule
 	Knobs     towline.Knobs // zero: the defaults
 	Workers   int           // units that run at once in a node; zero: 3
+	MaxBytes  int64         // size budget of the store (DUR-6); zero: none
 	// Nodes are how many processes there are; zero: 1, which has the store to itself. More share it.
 	Nodes int
 	// Broker carries the messages of the engine through a broker outside of the nodes, which no crash takes away. False:

@@ -180,7 +180,7 @@ func (p *Player) make() error {
 	}
 	c := sim.Config{
 		Store: path, Seed: max(p.setup.Seed, 1), Start: p.start, Nodes: p.setup.Nodes, Broker: p.setup.Broker,
-		Workers: p.setup.Workers, Knobs: p.knobs,
+		Workers: p.setup.Workers, Knobs: p.knobs, MaxBytes: int64(p.setup.MaxBytes),
 		Trace: func(e sim.Entry) {
 			p.trace.entry(e, p.world.Now())
 			if p.Listen != nil {

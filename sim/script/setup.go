@@ -20,12 +20,13 @@ import (
 type (
 	// World says how many processes there are, and between what.
 	World struct {
-		Nodes    int       `line:"key=nodes"`   // that share the store; 0: 1, which has it to itself
-		Broker   bool      `line:"key=broker"`  // engine messages go through a broker outside of the nodes; false: each node has a queue in memory
-		Workers  int       `line:"key=workers"` // units that run at once in a node; 0: 3
-		Seed     uint64    `line:"key=seed"`    // of ids, tokens and of who moves next; 0: 1
-		Start    string    `line:"key=start"`   // when the world begins; empty: 2026-03-02T08:00:00Z
-		Order    string    `line:"key=order"`   // who moves next: first (or nothing): what has moved last, then the oldest; seed: the seed chooses
+		Nodes    int       `line:"key=nodes"`     // that share the store; 0: 1, which has it to itself
+		Broker   bool      `line:"key=broker"`    // engine messages go through a broker outside of the nodes; false: each node has a queue in memory
+		Workers  int       `line:"key=workers"`   // units that run at once in a node; 0: 3
+		Seed     uint64    `line:"key=seed"`      // of ids, tokens and of who moves next; 0: 1
+		Start    string    `line:"key=start"`     // when the world begins; empty: 2026-03-02T08:00:00Z
+		MaxBytes int       `line:"key=max_bytes"` // size budget of the store; 0: none
+		Order    string    `line:"key=order"`     // who moves next: first (or nothing): what has moved last, then the oldest; seed: the seed chooses
 		Settings []Setting `line:"settings"`
 	}
 
