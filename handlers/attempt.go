@@ -36,7 +36,7 @@ var (
 //
 // Either way out of ofProvider is taken by compare-and-swap, so exactly one of them is.
 type attempt struct {
-	h      *Handlers
+	in     *Attempts
 	lease  *towline.Lease
 	ports  Ports
 	unit   provider.Unit
@@ -84,7 +84,7 @@ func (a *attempt) broken(ctx context.Context, v any) towline.Settle {
 // uncommitted is the end of an attempt whose provider has not returned: nothing was committed, and its writer need not be
 // asked. The sink is, and it is somebody else's code here, too.
 func (a *attempt) uncommitted(ctx context.Context, err error) towline.Settle {
-	return foreign.Call(func() towline.Settle { return a.h.failed(ctx, a.lease, a.ports.Sink, nil, err) }, brokenSink)
+	return foreign.Call(func() towline.Settle { return a.in.failed(ctx, a.lease, a.ports.Sink, nil, err) }, brokenSink)
 }
 
 func brokenSink(err error) towline.Settle {
@@ -93,7 +93,7 @@ func brokenSink(err error) towline.Settle {
 
 // sync opens the sink, lets the provider work, and commits what it has put.
 func (a *attempt) sync(ctx context.Context) towline.Settle {
-	failed := func(err error) towline.Settle { return a.h.failed(ctx, a.lease, a.ports.Sink, a.writer, err) }
+	failed := func(err error) towline.Settle { return a.in.failed(ctx, a.lease, a.ports.Sink, a.writer, err) }
 	writer, err := a.ports.Sink.Open(ctx, a.unit.Scope())
 	if err != nil {
 		return failed(sinkError(err))
@@ -133,7 +133,7 @@ func (a *attempt) detailed(s towline.Settle, detail json.RawMessage) towline.Set
 		return s
 	}
 	if err := towline.CheckResult(events.Result{Detail: detail}); err != nil {
-		a.h.logger.Warn("detail of a failure cannot be stored", "unit", a.unit.Alias, "error", err)
+		a.in.logger.Warn("detail of a failure cannot be stored", "unit", a.unit.Alias, "error", err)
 		return f
 	}
 	f.Result.Detail = detail
@@ -145,7 +145,7 @@ func (a *attempt) provide(ctx context.Context) (result provider.Result, err erro
 	a.runs.Store(ofProvider)
 	defer func() {
 		if v := recover(); v != nil {
-			a.h.logger.Error("the provider panicked", "unit", a.unit.Alias, "panic", v, "stack", string(debug.Stack()))
+			a.in.logger.Error("the provider panicked", "unit", a.unit.Alias, "panic", v, "stack", string(debug.Stack()))
 			err = provider.Fail(events.ProviderError, fmt.Errorf("panic: %v", v))
 		}
 	}()
@@ -156,7 +156,7 @@ func (a *attempt) provide(ctx context.Context) (result provider.Result, err erro
 // wait returns how the attempt ended. A provider that does not hear that its context has ended is left behind: what it does
 // with its sink from then on is refused, and the sink is closed behind it if it ever returns. A sink is waited for.
 func (a *attempt) wait(ctx context.Context) towline.Settle {
-	rt := a.h.rt
+	rt := a.in.rt
 	rt.Wait(func() bool { return len(a.done) > 0 || ctx.Err() != nil })
 	select {
 	case s := <-a.done:
@@ -175,7 +175,7 @@ func (a *attempt) wait(ctx context.Context) towline.Settle {
 		case <-patience:
 		}
 		if a.runs.CompareAndSwap(ofProvider, ofNobody) {
-			a.h.logger.Error("a provider ignores its context; it is left behind, and its worker goes on", "unit", a.unit.Alias, "attempt", a.unit.Attempt)
+			a.in.logger.Error("a provider ignores its context; it is left behind, and its worker goes on", "unit", a.unit.Alias, "attempt", a.unit.Attempt)
 			return a.uncommitted(ctx, errDeaf)
 		}
 	}
@@ -185,11 +185,11 @@ func (a *attempt) wait(ctx context.Context) towline.Settle {
 func (a *attempt) abort() {
 	defer func() {
 		if v := recover(); v != nil {
-			a.h.logger.Warn("abort", "unit", a.unit.Alias, "panic", v)
+			a.in.logger.Warn("abort", "unit", a.unit.Alias, "panic", v)
 		}
 	}()
 	if err := a.writer.Abort(); err != nil {
-		a.h.logger.Warn("abort", "unit", a.unit.Alias, "error", err)
+		a.in.logger.Warn("abort", "unit", a.unit.Alias, "error", err)
 	}
 }
 
@@ -213,7 +213,7 @@ func (g *guarded) Put(ctx context.Context, surface, key string, row any) error {
 	if err := g.put(ctx, surface, key, row); err != nil {
 		return sinkError(err)
 	}
-	g.a.h.progress.report(g.a.unit.ID, func(u *UnitProgress) { u.Rows++ })
+	g.a.in.progress.report(g.a.unit.ID, func(u *UnitProgress) { u.Rows++ })
 	return nil
 }
 
@@ -231,10 +231,10 @@ func (g *guarded) Progress(done, total int64) {
 	if g.over() {
 		return
 	}
-	g.a.h.progress.report(g.a.unit.ID, func(u *UnitProgress) { u.Done, u.Total = done, total })
+	g.a.in.progress.report(g.a.unit.ID, func(u *UnitProgress) { u.Done, u.Total = done, total })
 	defer func() { // it is for people, and a provider may say it in a goroutine where a panic would end the process
 		if v := recover(); v != nil {
-			g.a.h.logger.Warn("progress", "unit", g.a.unit.Alias, "panic", v)
+			g.a.in.logger.Warn("progress", "unit", g.a.unit.Alias, "panic", v)
 		}
 	}()
 	g.Writer.Progress(done, total)

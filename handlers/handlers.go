@@ -44,17 +44,16 @@ type Handlers struct {
 	c      Config
 	rt     Runtime
 	slots  *slots
-	beat   *heartbeat
 	logger *slog.Logger
 
-	progress   progress
+	attempts   *Attempts
 	effects    effects      // of post_sync
 	complained atomic.Int64 // when, in seconds since 1970
 
 	// Two lives that are longer than a message's: the router ends a message's context as soon as it is closed, but
 	// running units may use the grace of the shutdown.
-	intake, life       context.Context
-	endIntake, endWork context.CancelCauseFunc
+	intake, life context.Context
+	endIntake    context.CancelCauseFunc
 }
 
 // New makes the handlers. Run must run while units do: it renews their leases.
@@ -66,23 +65,25 @@ func New(e *towline.Engine, c Config) *Handlers {
 		c.Runtime = goRuntime{}
 	}
 	h := &Handlers{
-		e: e, c: c, rt: c.Runtime, slots: newSlots(c.Workers, c.Runtime), beat: newHeartbeat(e, c.Runtime), logger: e.Logger(),
-		progress: progress{units: map[events.UnitID]*UnitProgress{}},
+		e: e, c: c, rt: c.Runtime, slots: newSlots(c.Workers, c.Runtime), logger: e.Logger(),
+		attempts: NewAttempts(ofEngine{e}, AttemptsConfig{
+			Ports: c.Ports, Logger: e.Logger(), Runtime: c.Runtime, MaxText: func() int { return e.Knobs().ErrorMaxBytes },
+		}),
 	}
-	h.life, h.endWork = context.WithCancelCause(context.Background())
+	h.life = h.attempts.life
 	h.intake, h.endIntake = context.WithCancelCause(h.life)
 	return h
 }
 
 // Run renews the leases of running units until ctx ends.
-func (h *Handlers) Run(ctx context.Context) error { return h.beat.run(ctx) }
+func (h *Handlers) Run(ctx context.Context) error { return h.attempts.Run(ctx) }
 
 // Renew is one turn of Run, for whoever drives the handlers by hand: it renews the leases that are due, or all of them if an
 // operator has taken one. RenewIn says in how long a lease is due; an hour or more: none is.
-func (h *Handlers) Renew(ctx context.Context) { h.beat.turn(ctx) }
+func (h *Handlers) Renew(ctx context.Context) { h.attempts.beat.turn(ctx) }
 
 // RenewIn is in how long Renew has something to do, unless an operator takes a lease.
-func (h *Handlers) RenewIn() time.Duration { return h.beat.untilNext() }
+func (h *Handlers) RenewIn() time.Duration { return h.attempts.beat.untilNext() }
 
 // Register puts one consumer per kind onto a Watermill router. subscriber gives the subscription of a kind; nil: none on
 // this router. What a consumer returns as an error is logged here, so the router need not.
@@ -161,5 +162,5 @@ func (h *Handlers) Drain() { h.endIntake(provider.ErrStopping) }
 // Stop ends every running provider's context: the grace is over. What its sink has not taken is handed back (U-16).
 func (h *Handlers) Stop() {
 	h.Drain()
-	h.endWork(provider.ErrStopping)
+	h.attempts.Stop()
 }

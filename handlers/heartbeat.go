@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +21,9 @@ import (
 // A lease that can not be renewed ends by the local monotonic clock: the provider is told to stop then, whether or not
 // the store can be asked (HU-4).
 type heartbeat struct {
-	e  *towline.Engine
-	rt Runtime
+	leases Leases
+	rt     Runtime
+	logger *slog.Logger
 
 	mu    sync.Mutex
 	held  map[events.UnitID]*held
@@ -43,8 +45,8 @@ var (
 	errLifetime   = errors.New("the lifetime of the attempt has ended")
 )
 
-func newHeartbeat(e *towline.Engine, rt Runtime) *heartbeat {
-	return &heartbeat{e: e, rt: rt, held: map[events.UnitID]*held{}, wake: make(chan struct{}, 1), start: rt.Now()}
+func newHeartbeat(leases Leases, rt Runtime, logger *slog.Logger) *heartbeat {
+	return &heartbeat{leases: leases, rt: rt, logger: logger, held: map[events.UnitID]*held{}, wake: make(chan struct{}, 1), start: rt.Now()}
 }
 
 // since is how long ago a time of the runtime was.
@@ -107,7 +109,7 @@ func (b *heartbeat) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-b.wake:
-		case <-b.e.Revoked():
+		case <-b.leases.Revoked():
 			b.renew(ctx, b.takeAll)
 		case <-timer.C:
 			b.renew(ctx, b.takeDue)
@@ -119,7 +121,7 @@ func (b *heartbeat) run(ctx context.Context) error {
 // turn is one turn of run.
 func (b *heartbeat) turn(ctx context.Context) {
 	select {
-	case <-b.e.Revoked():
+	case <-b.leases.Revoked():
 		b.renew(ctx, b.takeAll)
 	default:
 		b.renew(ctx, b.takeDue)
@@ -147,19 +149,35 @@ func (b *heartbeat) renew(ctx context.Context, take func() ([]*held, []towline.L
 		return
 	}
 	asked := b.rt.Now()
-	lost, err := b.e.RenewAll(ctx, leases)
+	lost, err := b.leases.RenewAll(ctx, leases)
 	if err != nil {
-		b.e.Logger().Warn("leases were not renewed", "leases", len(due), "error", err)
+		b.logger.Warn("leases were not renewed", "leases", len(due), "error", err)
 		return
 	}
+	var unknown []error
 	for i, h := range due {
-		if lost[i] != nil {
+		switch {
+		case errors.Is(lost[i], towline.ErrUnavailable):
+			unknown = append(unknown, lost[i])
+			b.soon(h)
+		case lost[i] != nil:
 			b.drop(h)
 			h.cancel(causeOf(lost[i]))
-			continue
+		default:
+			h.ends.Reset(leases[i].ExpiresIn - b.since(asked))
 		}
-		h.ends.Reset(leases[i].ExpiresIn - b.since(asked))
 	}
+	if len(unknown) > 0 {
+		b.logger.Warn("leases were not renewed", "leases", len(unknown), "error", unknown[0])
+	}
+}
+
+// soon lets a lease of which nobody knows whether it was renewed be asked for again before it would be due.
+func (b *heartbeat) soon(h *held) {
+	const most = time.Second
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h.due = b.since(b.start) + min(most, h.every)
 }
 
 // causeOf is what a provider reads of a lost lease.

@@ -100,7 +100,7 @@ func (h *Handlers) notDone(ctx context.Context, p towline.Post, err error) error
 // record says how an effect ended. That of at_most_once does not run a second time, so this is repeated for as long as a
 // lease would last; behind that the effect stays unconfirmed (HP-4).
 func (h *Handlers) record(write func() error) error {
-	return h.again(write(), h.e.Knobs().Lease, write)
+	return h.attempts.again(write(), h.e.Knobs().Lease, write)
 }
 
 func (h *Handlers) describe(err error) (events.Category, string) {

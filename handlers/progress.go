@@ -60,11 +60,14 @@ func (p *progress) report(unit events.UnitID, change func(*UnitProgress)) {
 }
 
 // Progress lists the running units of this process, the longest running first.
-func (h *Handlers) Progress() []UnitProgress {
-	h.progress.mu.Lock()
-	defer h.progress.mu.Unlock()
-	out := make([]UnitProgress, 0, len(h.progress.units))
-	for _, u := range h.progress.units {
+func (h *Handlers) Progress() []UnitProgress { return h.attempts.Progress() }
+
+// Progress lists the running units, the longest running first.
+func (a *Attempts) Progress() []UnitProgress {
+	a.progress.mu.Lock()
+	defer a.progress.mu.Unlock()
+	out := make([]UnitProgress, 0, len(a.progress.units))
+	for _, u := range a.progress.units {
 		out = append(out, *u)
 	}
 	slices.SortFunc(out, func(a, b UnitProgress) int {
