@@ -136,7 +136,7 @@ func askWhole[T any](ctx context.Context, c *Client, of call) (out Answer[T], he
 	return out, header, nil
 }
 
-// read decodes an answer that is no problem, and returns its header.
+// read decodes an answer that is no problem, and returns its header. One without content leaves into as it is.
 func (c *Client) read(ctx context.Context, of call, into any) (http.Header, error) {
 	frame, err := c.send(ctx, of)
 	if err != nil {
@@ -146,6 +146,9 @@ func (c *Client) read(ctx context.Context, of call, into any) (http.Header, erro
 	body, err := io.ReadAll(frame.Body)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
+	}
+	if frame.StatusCode == http.StatusNoContent {
+		return frame.Header, nil
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return nil, fmt.Errorf("the answer of %s to %s %s is not understood: %w", c.c.Address, of.method, of.path, err)

@@ -51,6 +51,8 @@ const (
 	CodeAlreadyEnded = "already_ended"
 	CodeConflict     = "conflict"
 	CodeReadOnly     = "read_only"
+	CodeLeaseLost    = "lease_lost"
+	CodeRestoredHold = "restored_hold"
 )
 
 // Retry is after how long the same request may succeed; false: it will not.

@@ -1,21 +1,24 @@
 package httpapi
 
 import (
-	"encoding/json"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/towline-dev/towline/wire"
 )
 
-// AnyJSON is JSON that passes through as it is, with every digit; nil is null.
-type AnyJSON json.RawMessage
+// anyJSON says of wire.AnyJSON, which does not know the library of the document, that it may be anything, and null.
+type anyJSON struct{}
 
-// MarshalJSON writes what it holds.
-func (j AnyJSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJSON() }
-
-// UnmarshalJSON keeps what it is given.
-func (j *AnyJSON) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(j).UnmarshalJSON(b) }
-
-// Schema says that it may be anything, and null.
-func (AnyJSON) Schema(huma.Registry) *huma.Schema {
+// Schema is that of wire.AnyJSON.
+func (anyJSON) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{{}, {Type: "null"}}}
+}
+
+// schemas are those of the forms of the API.
+func schemas() huma.Registry {
+	r := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	r.RegisterTypeAlias(reflect.TypeFor[wire.AnyJSON](), reflect.TypeFor[anyJSON]())
+	return r
 }

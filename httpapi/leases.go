@@ -19,6 +19,7 @@ import (
 	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/store"
+	"github.com/towline-dev/towline/wire"
 )
 
 // The worker protocol (surfaces 5.4): claim, renew, and one of complete, fail and release. A lease is known by its token
@@ -53,8 +54,8 @@ func leaseOf(l towline.Lease) Lease {
 	return Lease{
 		Token: tokenOf(l), Unit: u.Unit, Alias: u.Alias, Run: u.Run, Attempt: u.Attempt, Fence: l.Fence, Store: l.Store,
 		ExpiresInMS: l.ExpiresIn.Milliseconds(), RenewEveryMS: l.RenewEvery.Milliseconds(), LifetimeMS: l.Lifetime.Milliseconds(),
-		Sync: l.Sync, Source: u.Source, Dataset: u.Dataset, Members: notNil(u.Members), Mode: u.Mode, Window: windowOf(u.Window),
-		Surfaces: notNil(u.Surfaces), Fingerprint: u.Fingerprint, State: AnyJSON(l.State), Config: AnyJSON(l.Config),
+		Sync: l.Sync, Provider: u.Provider, Source: u.Source, Dataset: u.Dataset, Members: notNil(u.Members), Mode: u.Mode, Window: windowOf(u.Window),
+		Surfaces: notNil(u.Surfaces), Fingerprint: u.Fingerprint, State: wire.AnyJSON(l.State), Config: wire.AnyJSON(l.Config),
 	}
 }
 
@@ -93,8 +94,9 @@ func (s *Server) heard(ctx context.Context, lease towline.Lease) error {
 func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput, error) {
 	b := in.Body
 	known := func(l projections.Lane) bool {
-		return has(b.Syncs, l.Sync) && has(b.Sources, l.Source) && has(b.Datasets, l.Dataset)
+		return has(b.Syncs, l.Sync) && has(b.Sources, l.Source) && has(b.Datasets, l.Dataset) && knows(b.Known, l)
 	}
+	asked := time.Now()
 	client := ctx
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.WaitMS)*time.Millisecond)
 	defer cancel()
@@ -108,6 +110,7 @@ func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput
 	}
 	for {
 		heard := s.c.Node.Committed() // before the look, so that nothing falls between
+		waited := time.Since(asked)
 		leases, err := s.claimSome(ctx, b, known)
 		if err != nil && s.stopsWith(ctx, err) {
 			return &leasesOutput{Status: http.StatusNoContent}, nil
@@ -116,7 +119,7 @@ func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput
 			return nil, err
 		}
 		if len(leases) > 0 {
-			out := &leasesOutput{Status: http.StatusOK, Body: &Leases{}}
+			out := &leasesOutput{Status: http.StatusOK, Body: &Leases{WaitedMS: waited.Milliseconds()}}
 			for _, l := range leases {
 				if err := s.heard(client, l); err != nil {
 					return nil, err
@@ -145,6 +148,13 @@ func (s *Server) stopsWith(waiting context.Context, err error) bool {
 }
 
 func has(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
+
+// knows reports that a worker which names what it knows sync by sync knows a lane (HU-1).
+func knows(known []Known, l projections.Lane) bool {
+	return len(known) == 0 || slices.ContainsFunc(known, func(k Known) bool {
+		return k.Sync == l.Sync && (k.Provider == "" || k.Provider == l.Provider) && has(k.Sources, l.Source) && has(k.Datasets, l.Dataset)
+	})
+}
 
 // claimSome takes one lease after the other, each in a transaction of its own (U-5). What it has it keeps, whatever comes.
 func (s *Server) claimSome(ctx context.Context, b ClaimAny, known func(projections.Lane) bool) (out []towline.Lease, err error) {
@@ -257,5 +267,5 @@ func (s *Server) settle(ctx context.Context, token string, how towline.Settle) (
 	if err := s.engine().Settle(writing, lease, how); err != nil {
 		return nil, err
 	}
-	return &settledOutput{Settled{lease.Unit.Unit, lease.Unit.Attempt}}, nil
+	return &settledOutput{Settled{Unit: lease.Unit.Unit, Attempt: lease.Unit.Attempt}}, nil
 }

@@ -88,7 +88,7 @@ func newDocument(version string) *huma.OpenAPI {
 			Description: "Runs, units, outbox entries and events of one Towline node, and its worker protocol.",
 		},
 		Components: &huma.Components{
-			Schemas:         huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			Schemas:         schemas(),
 			SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "not needed over the unix socket, nor on loopback"}},
 		},
 		Security: []map[string][]string{{}, {"token": {}}},

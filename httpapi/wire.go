@@ -75,6 +75,30 @@ type (
 	Occurrence = wire.Occurrence
 	// MissedTimes is that of package wire.
 	MissedTimes = wire.MissedTimes
+	// Lease is that of package wire.
+	Lease = wire.Lease
+	// Leases is that of package wire.
+	Leases = wire.Leases
+	// Known is that of package wire.
+	Known = wire.Known
+	// Claim is that of package wire.
+	Claim = wire.Claim
+	// ClaimAny is that of package wire.
+	ClaimAny = wire.ClaimAny
+	// Progress is that of package wire.
+	Progress = wire.Progress
+	// Renew is that of package wire.
+	Renew = wire.Renew
+	// Renewed is that of package wire.
+	Renewed = wire.Renewed
+	// Complete is that of package wire.
+	Complete = wire.Complete
+	// Fail is that of package wire.
+	Fail = wire.Fail
+	// Release is that of package wire.
+	Release = wire.Release
+	// Settled is that of package wire.
+	Settled = wire.Settled
 	// RunNow is that of package wire.
 	RunNow = wire.RunNow
 )
