@@ -212,6 +212,10 @@ var layers = map[string]layer{
 		why:  "the API from outside: it knows its forms, and nothing of who serves it",
 		uses: []string{"events", "wire"},
 	},
+	"worker": {
+		why:  "attempts at units of an engine that is asked over its API: it knows what a process does with a unit, and nothing of a store",
+		uses: []string{".", "client", "events", "handlers", "node", "projections", "provider", "sink", "wire"},
+	},
 	"metrics": {
 		why:  "a reader of one node for Prometheus: it follows the log and reads views, and nothing of the engine knows of it",
 		uses: []string{"docs", "events", "node", "projections", "store/sqlite"}, third: []string{"github.com/VictoriaMetrics/metrics"},

@@ -156,10 +156,7 @@ func (p *program) reach(ctx context.Context, fileWillDo bool) (*client.Client, f
 	slices.SortStableFunc(addresses, func(a, b string) int { return cmp.Compare(schemeOf(b), schemeOf(a)) }) // sockets first
 	for _, at := range addresses {
 		if answers(ctx, at) {
-			if schemeOf(at) == "" {
-				at = "http://" + at
-			}
-			return p.over(at, "")
+			return p.over(urlOf(at), "")
 		}
 	}
 	nobody := fmt.Sprintf("no engine answers at %s", orNone(strings.Join(addresses, ", ")))
@@ -238,6 +235,14 @@ func answers(ctx context.Context, address string) bool {
 	}
 	_ = c.Close()
 	return true
+}
+
+// urlOf is an address of api.listen as a client is given it.
+func urlOf(address string) string {
+	if schemeOf(address) == "" {
+		return "http://" + address
+	}
+	return address
 }
 
 // schemeOf is unix: of a socket, and empty of host:port.

@@ -91,7 +91,7 @@ committed run to an end, whatever dies on the way.`,
 	root.AddCommand(
 		p.runCommand(), p.unitCommand(), p.outboxCommand(), p.whyCommand(), p.eventsCommand(), p.stateCommand(), p.scheduleCommand(), p.pauseCommand(), p.resumeCommand(),
 		p.verifyCommand(), p.replayCommand(), p.doctorCommand(), p.crashCommand(), p.caseCommand(), p.simCommand(), p.reconcileCommand(), p.relayCommand(), p.rebuildCommand(),
-		p.upCommand(), p.serveCommand(), p.initCommand(), p.checkCommand(), p.configCommand(), p.storeCommand(), p.completionCommand(), p.versionCommand(),
+		p.upCommand(), p.serveCommand(), p.workerCommand(), p.initCommand(), p.checkCommand(), p.configCommand(), p.storeCommand(), p.completionCommand(), p.versionCommand(),
 		exitCodesTopic(), crashWindowsTopic(), handbookTopic(),
 	)
 	return root

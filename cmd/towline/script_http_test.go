@@ -74,7 +74,7 @@ func until(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // worker NAME FILE starts clients/python on the socket, with the function of FILE. What it claims is on its standard error.
-func worker(ts *testscript.TestScript, _ bool, args []string) {
+func pythonWorker(ts *testscript.TestScript, _ bool, args []string) {
 	client, err := filepath.Abs(filepath.Join("..", "..", "clients", "python", "towline_worker.py"))
 	ts.Check(err)
 	python, err := exec.LookPath("python3")

@@ -33,7 +33,8 @@ func TestScripts(t *testing.T) {
 	}
 	commands := map[string]func(*testscript.TestScript, bool, []string){
 		"repo": repo, "start": start, "await": await, "end": end, "hangup": hangup, "code": code,
-		"ask": ask, "until": until, "worker": worker, "page": page,
+		"freeze": freeze, "thaw": thaw,
+		"ask": ask, "until": until, "worker": pythonWorker, "page": page,
 	}
 	maps.Copy(commands, commandsOfClients)
 	maps.Copy(commands, commandsOffline)
@@ -188,6 +189,15 @@ func end(ts *testscript.TestScript, _ bool, args []string) {
 // hangup NAME asks it to reload.
 func hangup(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(running.of(ts)[args[0]].cmd.Process.Signal(syscall.SIGHUP))
+}
+
+// freeze NAME stops it where it stands, as a machine that sleeps does; thaw NAME lets it go on.
+func freeze(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(running.of(ts)[args[0]].cmd.Process.Signal(syscall.SIGSTOP))
+}
+
+func thaw(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(running.of(ts)[args[0]].cmd.Process.Signal(syscall.SIGCONT))
 }
 
 var signals = map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}

@@ -44,8 +44,8 @@ func (p *program) serveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "serve", Short: "Run the engine and its API, without local workers",
 		Long: `Runs the engine and serves its API as up does, and works on no unit: workers ask for
-them over the API, in any language (clients/python), or, if the store is shared,
-another process of it works. It ends and reloads as up does.`,
+them over the API (towline worker, or clients/python for another language), or, if
+the store is shared, another process of it works. It ends and reloads as up does.`,
 		Example: "  towline serve\n  towline serve --config /etc/towline/towline.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.up(cmd.Context(), "", false) },
@@ -82,7 +82,7 @@ func (p *program) up(ctx context.Context, start string, work bool) error {
 	e.logger = e.newLogger()
 	slog.SetDefault(e.logger) // of libraries
 	e.supervisor = supervised(e.logger)
-	ctx, stop := untilSignal(ctx, e.screen)
+	ctx, stop := untilSignal(ctx, e.screen, "left at once; the next towline up goes on from the log")
 	defer stop()
 	if err := e.open(ctx); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (e *engine) beside(ctx context.Context, start string) error {
 	return err
 }
 
-// untilSignal ends ctx with the first signal. The second ends the process.
-func untilSignal(ctx context.Context, s *screen) (context.Context, context.CancelFunc) {
+// untilSignal ends ctx with the first signal. The second ends the process, with a last word.
+func untilSignal(ctx context.Context, s *screen, last string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, stopSignals...)
@@ -182,7 +182,7 @@ func untilSignal(ctx context.Context, s *screen) (context.Context, context.Cance
 				break
 			}
 		}
-		s.line("left at once; the next towline up goes on from the log")
+		s.line(last)
 		os.Exit(int(exitInterrupted))
 	}()
 	return ctx, func() {

@@ -1,0 +1,293 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/client"
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/httpapi"
+	"github.com/towline-dev/towline/node"
+	"github.com/towline-dev/towline/projections"
+	"github.com/towline-dev/towline/provider"
+	"github.com/towline-dev/towline/sink"
+	"github.com/towline-dev/towline/sink/jsonl"
+	"github.com/towline-dev/towline/transport"
+	"github.com/towline-dev/towline/transport/pull"
+	"github.com/towline-dev/towline/worker"
+)
+
+// office is an engine without workers of its own, its API, and one process of workers, between which a test stands.
+type office struct {
+	t       *testing.T
+	node    *node.Node
+	api     *httpapi.Server
+	line    *line
+	works   chan string // aliases, as their providers begin
+	goOn    chan struct{}
+	ended   chan worker.Ended
+	result  chan error // of the workers
+	stop    context.CancelFunc
+	stopped bool
+}
+
+// line is the network: a test may lose answers that were given.
+type line struct {
+	to   http.RoundTripper
+	lose atomic.Pointer[func(path string) bool]
+	seen sync.Map // path to *atomic.Int64
+}
+
+func (l *line) count(path string) int64 {
+	n, _ := l.seen.LoadOrStore(path, &atomic.Int64{})
+	return n.(*atomic.Int64).Load()
+}
+
+func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
+	frame, err := l.to.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	n, _ := l.seen.LoadOrStore(r.URL.Path, &atomic.Int64{})
+	n.(*atomic.Int64).Add(1)
+	body, err := io.ReadAll(frame.Body) // the engine has done what it was asked for
+	_ = frame.Body.Close()
+	if lose := l.lose.Load(); lose != nil && (*lose)(r.URL.Path) {
+		return nil, errors.New("the answer is lost")
+	}
+	frame.Body = io.NopCloser(bytes.NewReader(body))
+	return frame, err
+}
+
+type job struct{ o *office }
+
+// Sync waits until the test lets it go on.
+func (j job) Sync(ctx context.Context, u provider.Unit, s sink.Sink) (provider.Result, error) {
+	j.o.works <- u.Alias
+	select {
+	case <-j.o.goOn:
+	case <-ctx.Done():
+		return provider.Result{}, context.Cause(ctx)
+	}
+	if err := s.Put(ctx, u.Dataset, u.Window.Name(), map[string]string{"day": u.Window.Name()}); err != nil {
+		return provider.Result{}, err
+	}
+	return provider.Result{}, nil
+}
+
+const lease = 2 * time.Second
+
+// setup is what a test wants otherwise.
+type setup struct {
+	token   string
+	refuse  string // path of which no request comes through
+	without int    // syncs that the worker does not know
+}
+
+// open starts an engine for the syncs "days" and "others".
+func open(t *testing.T, with setup) *office {
+	t.Helper()
+	o := &office{t: t, works: make(chan string, 100), goOn: make(chan struct{}), ended: make(chan worker.Ended, 100), result: make(chan error, 1)}
+	dir := t.TempDir()
+	syncs := []node.Sync{o.sync("days", "north", dir), o.sync("others", "south", dir)}
+	quiet := slog.New(slog.DiscardHandler)
+	var err error
+	o.node, err = node.Open(t.Context(), node.Config{
+		Store: filepath.Join(dir, "towline.db"), Syncs: syncs, Workers: 1, Logger: quiet,
+		Routes: map[events.Kind]transport.Publisher{events.KindUnit: pull.Publisher{}},
+		Knobs:  towline.Knobs{Lease: lease, BackfillChunk: 24 * time.Hour},
+	})
+	require.NoError(t, err)
+	ran := make(chan error, 1)
+	running, stop := context.WithCancel(context.Background())
+	go func() { ran <- o.node.Run(running) }()
+	o.api, err = httpapi.New(httpapi.Config{Node: o.node, Logger: quiet})
+	require.NoError(t, err)
+	o.line = &line{to: refusing{o.api.Inside(), with.refuse}}
+	c, err := client.New(client.Config{Address: "http://localhost", Token: with.token, Transport: o.line})
+	require.NoError(t, err)
+	w, err := worker.New(worker.Config{
+		Client: c, Syncs: syncs[with.without:], Workers: 2, Name: "one", Logger: quiet, Grace: -1, Ended: func(e worker.Ended) { o.ended <- e },
+	})
+	require.NoError(t, err)
+	working, end := context.WithCancel(context.Background())
+	o.stop = end
+	go func() { o.result <- w.Run(working) }()
+	t.Cleanup(func() {
+		o.end()
+		stop()
+		require.NoError(t, <-ran)
+		require.NoError(t, o.api.Close())
+	})
+	return o
+}
+
+func (o *office) sync(name, source, dir string) node.Sync {
+	return node.Sync{
+		Name: name, Sources: []string{source}, Provider: job{o}, Sink: jsonl.Dir(filepath.Join(dir, name)),
+		Datasets: []towline.Dataset{{Name: "d", Surfaces: []string{"d"}}},
+	}
+}
+
+// end stops the workers, and returns what they say.
+func (o *office) end() error {
+	o.stop()
+	if o.stopped {
+		return nil
+	}
+	o.stopped = true
+	return <-o.result
+}
+
+var before = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
+
+func (o *office) plan(sync string, days int) events.RunID {
+	o.t.Helper()
+	p, err := o.node.Engine().Plan(o.t.Context(), towline.RunSpec{
+		Sync: sync, Mode: events.Backfill, Since: before.AddDate(0, 0, -days), Before: before, By: towline.Actor{Name: "test"},
+	})
+	require.NoError(o.t, err)
+	require.Equal(o.t, days, p.Units)
+	return p.Run
+}
+
+func (o *office) units(run events.RunID) (out []projections.SyncRunUnit) {
+	o.t.Helper()
+	require.NoError(o.t, o.node.Engine().View(o.t.Context(), func(v projections.View) (err error) {
+		out, err = v.Units(run, 0, 100)
+		return err
+	}))
+	return out
+}
+
+func (o *office) wait(run events.RunID) projections.SyncRun {
+	o.t.Helper()
+	row, err := o.node.Engine().Wait(o.t.Context(), run)
+	require.NoError(o.t, err)
+	return row
+}
+
+// HU-9: of a report whose answer is lost nobody knows whether it was taken. It is repeated, and is one: nothing is late, and no
+// attempt is added.
+func TestAReportWithoutAnAnswerIsRepeatedUntilItHasOne(t *testing.T) {
+	o := open(t, setup{})
+	var lost atomic.Int64
+	lose := func(path string) bool { return path == "/v1/leases/complete" && lost.Add(1)%3 != 0 }
+	o.line.lose.Store(&lose)
+	close(o.goOn)
+	run := o.plan("days", 4)
+	require.Equal(t, events.RunSucceeded, o.wait(run).Status)
+	for range 4 {
+		e := <-o.ended
+		require.NoError(t, e.Err)
+		require.IsType(t, towline.Completed{}, e.How)
+	}
+	require.Greater(t, o.line.count("/v1/leases/complete"), int64(4), "some answers were lost")
+	for _, u := range o.units(run) {
+		require.Equal(t, 1, u.Attempt)
+		require.Zero(t, u.LateResults)
+		require.Equal(t, 1, u.Result.Rows)
+	}
+}
+
+// U-6, HU-3: a unit that takes longer than its lease keeps it, also when every other answer to a renewal is lost.
+func TestALeaseIsKeptWhenRenewalsAreLost(t *testing.T) {
+	o := open(t, setup{})
+	var n atomic.Int64
+	lose := func(path string) bool { return path == "/v1/leases/renew" && n.Add(1)%2 == 1 }
+	o.line.lose.Store(&lose)
+	run := o.plan("days", 1)
+	<-o.works
+	require.Eventually(t, func() bool { return n.Load() >= 8 }, time.Minute, time.Millisecond) // longer than two leases
+	close(o.goOn)
+	require.Equal(t, events.RunSucceeded, o.wait(run).Status)
+	require.Equal(t, 1, o.units(run)[0].Attempt)
+}
+
+// HU-4, C-17: a lease that cannot be renewed ends here, by this machine's clock, and nothing is offered. The unit is left to the
+// expiry in the log.
+func TestALeaseThatCannotBeRenewedEnds(t *testing.T) {
+	o := open(t, setup{refuse: "/v1/leases/renew"})
+	run := o.plan("days", 1)
+	<-o.works
+	e := <-o.ended
+	require.Nil(t, e.How)
+	require.Equal(t, events.RunFailed, o.wait(run).Status)
+	u := o.units(run)[0]
+	require.Equal(t, events.WorkerLost, u.ErrorCategory)
+	require.Zero(t, u.LateResults)
+}
+
+// refusing lets no request for a path through.
+type refusing struct {
+	to   http.RoundTripper
+	path string
+}
+
+func (r refusing) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.URL.Path == r.path {
+		return nil, errors.New("no way")
+	}
+	return r.to.RoundTrip(q)
+}
+
+// HU-1, X-9: a worker asks for units of what it knows, by sync, provider, source and dataset together, and leaves all else.
+func TestAWorkerTakesOnlyWhatItKnows(t *testing.T) {
+	o := open(t, setup{without: 1})
+	close(o.goOn)
+	days, others := o.plan("days", 2), o.plan("others", 2)
+	require.Equal(t, events.RunSucceeded, o.wait(others).Status)
+	claims := o.line.count("/v1/leases/claim")
+	require.Eventually(t, func() bool { return o.line.count("/v1/leases/claim") > claims+1 }, time.Minute, time.Millisecond) // it has asked since
+	for _, u := range o.units(days) {
+		require.Zero(t, u.Attempt, u.Alias)
+	}
+}
+
+// U-16, N-6: a clean stop hands back what is at work, once its grace is over, and the unit waits for the next worker.
+func TestACleanStopHandsBack(t *testing.T) {
+	o := open(t, setup{})
+	run := o.plan("days", 1)
+	<-o.works
+	require.NoError(t, o.end())
+	e := <-o.ended
+	require.IsType(t, towline.HandedBack{}, e.How)
+	require.NoError(t, e.Err)
+	u := o.units(run)[0]
+	require.Equal(t, 1, u.HandBacks)
+	require.False(t, u.Status.Terminal(), u.Status)
+	require.Zero(t, u.ExpiredLeaseRetries)
+}
+
+// what an operator cancels is learned with the next renewal. Its provider stops, and nothing is offered.
+func TestACancelStopsTheProvider(t *testing.T) {
+	o := open(t, setup{})
+	run := o.plan("days", 1)
+	<-o.works
+	require.NoError(t, o.node.Engine().CancelRun(t.Context(), run, towline.Actor{Name: "test", Reason: "test"}))
+	e := <-o.ended
+	require.Nil(t, e.How)
+	require.Zero(t, o.units(run)[0].LateResults)
+}
+
+// A token that the engine does not know ends the workers at once, with its answer.
+func TestAnUnknownTokenEndsTheWorkers(t *testing.T) {
+	o := open(t, setup{token: "wrong"})
+	var refused *client.Error
+	err := <-o.result
+	o.stopped = true
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, http.StatusUnauthorized, refused.Status)
+}
