@@ -9,7 +9,8 @@
 // Most programs open a node with package node, write a provider (package provider) for a sink (package sink), and call
 // these methods of [Engine], which Node.Engine returns:
 //
-//   - to run something: [Engine.Plan]; to wait for its end: [Engine.Wait], or [Engine.WaitPostSync] for what follows it
+//   - to run something: [Engine.Plan]; to see before what that would be: [Engine.Preview]; to wait for its end: [Engine.Wait],
+//     or [Engine.WaitPostSync] for what follows it
 //   - to ask: [Engine.View] with the queries of package projections, [Engine.Why] for what a thing waits for,
 //     [Engine.Health], and of the past [Engine.PositionAt] and Node.AsOf
 //   - to run what failed again: [Engine.RetryFailed]

@@ -50,22 +50,9 @@ const Unavailable = "unavailable"
 // accepted, too: its run has no units and ends as failed, with the reason no_sync_units_planned (P-5). Errors, each of which has written nothing: *RequestError
 // (which is ErrInvalid, ErrNotFound, or ErrSourcePaused if every source that was asked for is paused), *PlanTooLargeError, *RunExistsError, ErrKeyReused, *DiskBudgetError, ErrUnavailable.
 func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
-	req, err := e.request(spec)
-	if err != nil {
-		return Planned{}, err
-	}
-	if spec.Key != "" { // a known key needs no listing
-		known, found, err := e.replay(ctx, req)
-		if err != nil || found {
-			return known, err
-		}
-	}
-	if req, err = e.withoutPaused(ctx, req); err != nil { // what is paused is not listed either
-		return Planned{}, err
-	}
-	listed, err := e.list(ctx, req)
-	if err != nil {
-		return Planned{}, err
+	req, listed, known, err := e.asked(ctx, spec)
+	if err != nil || known.Replayed {
+		return known, err
 	}
 	var planned Planned
 	err = e.Transact(ctx, spec.By.Name, func(tx *Tx) (err error) {
@@ -73,6 +60,25 @@ func (e *Engine) Plan(ctx context.Context, spec RunSpec) (Planned, error) {
 		return err
 	})
 	return planned, err
+}
+
+// asked is what comes before the transaction that decides a request: it is checked, and its sources are listed (P-12). A key that
+// is known needs no listing.
+func (e *Engine) asked(ctx context.Context, spec RunSpec) (req request, listed listing, known Planned, err error) {
+	if req, err = e.request(spec); err != nil {
+		return req, listed, known, err
+	}
+	if spec.Key != "" {
+		known, _, err = e.replay(ctx, req)
+		if err != nil || known.Replayed {
+			return req, listed, known, err
+		}
+	}
+	if req, err = e.withoutPaused(ctx, req); err != nil { // what is paused is not listed either
+		return req, listed, known, err
+	}
+	listed, err = e.list(ctx, req)
+	return req, listed, known, err
 }
 
 // request is a RunSpec that has been checked against the catalogue.

@@ -53,6 +53,14 @@ func (c *Client) StartRun(ctx context.Context, r wire.StartRun, o StartOptions) 
 	return c.started(ctx, of)
 }
 
+// DryRun says what StartRun would plan. Nothing is written. Errors as of StartRun.
+func (c *Client) DryRun(ctx context.Context, r wire.StartRun, key string) (wire.DryRun, error) {
+	of := post(under("runs", "dry-run"), r)
+	of.header = StartOptions{Key: key}.header()
+	a, err := ask[wire.DryRun](ctx, c, of)
+	return a.Value, err
+}
+
 // RetryRun starts a new run of what failed of an ended one.
 func (c *Client) RetryRun(ctx context.Context, id string, r wire.RetryRun, o StartOptions) (Started, error) {
 	of := post(under("runs", id, "retry"), r)

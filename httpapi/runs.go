@@ -58,6 +58,10 @@ func (s *Server) runOperations() {
 	}, []string{CodeNotFound, CodeRunExists, CodeSourcePaused, CodePayloadTooLarge, CodePlanTooLarge, CodeKeyReused, CodeDiskBudget}, s.startRun)
 	responses := s.document.Paths["/v1/runs"].Post.Responses
 	responses["200"] = &huma.Response{Description: "It was waited for, and has ended", Headers: responses["202"].Headers, Content: responses["202"].Content}
+	Register(s, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/runs/dry-run", Summary: "What a run would plan",
+		Description: "The body is that of POST /v1/runs, and so are the refusals. Nothing is written, and a key is not used up.",
+	}, []string{CodeNotFound, CodeRunExists, CodeSourcePaused, CodePayloadTooLarge, CodePlanTooLarge, CodeKeyReused, CodeDiskBudget}, s.dryRun)
 	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs, newest first"}, nil, s.listRuns)
 	Register(s, huma.Operation{Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "One run"}, []string{CodeNotFound, CodeCompacted}, s.getRun)
 	Register(s, huma.Operation{
@@ -75,16 +79,7 @@ func (s *Server) startRun(ctx context.Context, in *startRunInput) (*Accepted, er
 	if err != nil {
 		return nil, err
 	}
-	b := in.Body
-	spec := towline.RunSpec{
-		Sync: b.Sync, Mode: b.Mode, Since: b.Since, Before: b.Before, Key: in.Key, By: towline.Actor{Name: callerOf(ctx).actor, Reason: b.Reason},
-	}
-	if b.Sources != nil {
-		spec.Sources = *b.Sources
-	}
-	if b.Datasets != nil {
-		spec.Datasets = *b.Datasets
-	}
+	b, spec := in.Body, specOf(ctx, in.Body, in.Key)
 	writing, done := detached(ctx, planTime)
 	defer done()
 	planned, err := s.engine().Plan(writing, spec)
@@ -109,6 +104,47 @@ func (s *Server) startRun(ctx context.Context, in *startRunInput) (*Accepted, er
 		}
 	}
 	return out, nil
+}
+
+func specOf(ctx context.Context, b StartRun, key string) towline.RunSpec {
+	spec := towline.RunSpec{
+		Sync: b.Sync, Mode: b.Mode, Since: b.Since, Before: b.Before, Key: key, By: towline.Actor{Name: callerOf(ctx).actor, Reason: b.Reason},
+	}
+	if b.Sources != nil {
+		spec.Sources = *b.Sources
+	}
+	if b.Datasets != nil {
+		spec.Datasets = *b.Datasets
+	}
+	return spec
+}
+
+type dryRunInput struct {
+	Key  string `header:"Idempotency-Key"`
+	Body StartRun
+}
+
+type dryRunOutput struct{ Body DryRun }
+
+func (s *Server) dryRun(ctx context.Context, in *dryRunInput) (*dryRunOutput, error) {
+	asking, done := detached(ctx, planTime)
+	defer done()
+	seen, err := s.engine().Preview(asking, specOf(ctx, in.Body, in.Key))
+	if err != nil {
+		return nil, err
+	}
+	out := DryRun{
+		Sync: in.Body.Sync, Mode: cmp.Or(in.Body.Mode, events.Incremental), Units: len(seen.Units), Planned: []PlannedUnit{}, Known: seen.Known.Run,
+	}
+	for _, u := range seen.Units {
+		out.Planned = append(out.Planned, PlannedUnit{
+			Source: u.Source, Dataset: u.Dataset, Members: u.Datasets(), Tier: u.Tier, Cost: u.Cost, Window: windowOf(u.Window),
+		})
+	}
+	for _, l := range seen.LeftOut {
+		out.LeftOut = append(out.LeftOut, LeftOut{Source: l.Source, Reason: l.Reason})
+	}
+	return &dryRunOutput{out}, nil
 }
 
 func (s *Server) getRun(ctx context.Context, in *runInput) (*Answer[Run], error) {

@@ -56,7 +56,7 @@ func TestARunIsAcceptedAndEnds(t *testing.T) {
 	require.Equal(t, "succeeded", string(waited.State))
 }
 
-// T-2: what is wrong with a request is said by one code, and nothing is written.
+// T-2, P-13: what is wrong with a request is said by one code, and nothing is written; so it is with what a run would plan.
 func TestARefusedRunWritesNothing(t *testing.T) {
 	w := start(t, oneDay, func(c *setup) { c.node.Knobs.MaxUnits = 10; c.idle = true })
 	head := w.send("GET", "/v1/state", nil).header.Get("Towline-Seq")
@@ -84,11 +84,18 @@ func TestARefusedRunWritesNothing(t *testing.T) {
 		{backfill(20), "plan_too_large", ""},
 		{`{"sync":"days","reason":"` + strings.Repeat("x", 300<<10) + `"}`, "payload_too_large", ""},
 	} {
-		p := w.send("POST", "/v1/runs", c.body).problem(c.code)
-		if c.field != "" {
-			require.Equal(t, c.field, p.Field, "%s", c.body)
+		for _, path := range []string{"/v1/runs", "/v1/runs/dry-run"} { // P-13
+			p := w.send("POST", path, c.body).problem(c.code)
+			if c.field != "" {
+				require.Equal(t, c.field, p.Field, "%s", c.body)
+			}
 		}
 	}
+	var dry httpapi.DryRun
+	w.send("POST", "/v1/runs/dry-run", backfill(3)).is(http.StatusOK, &dry)
+	require.Equal(t, 6, dry.Units)
+	require.Len(t, dry.Planned, 6)
+	require.True(t, dry.Known.IsZero())
 	w.send("POST", "/v1/runs", `{"sync":"days"}`, "Content-Type", "text/plain").problem("unsupported_media_type")
 	w.send("POST", "/v1/runs", `{"sync":"days"}`, "Prefer", "wait=soon").problem("bad_request")
 	w.send("POST", "/v1/pause", map[string]any{"source": "north", "reason": "r"}).is(http.StatusOK, nil)

@@ -11,6 +11,10 @@ type (
 	Covered = wire.Covered
 	// Dispatch is that of package wire.
 	Dispatch = wire.Dispatch
+	// DryRun is that of package wire.
+	DryRun = wire.DryRun
+	// PlannedUnit is that of package wire.
+	PlannedUnit = wire.PlannedUnit
 	// Entry is that of package wire.
 	Entry = wire.Entry
 	// Event is that of package wire.

@@ -76,6 +76,26 @@ type StartRun struct {
 	Reason   string      `json:"reason,omitzero" doc:"for the record"`
 }
 
+// DryRun is what a request would plan.
+type DryRun struct {
+	Sync    string        `json:"sync"`
+	Mode    events.Mode   `json:"mode" enum:"incremental,backfill,full_resync"`
+	Units   int           `json:"units"`
+	Planned []PlannedUnit `json:"planned" nullable:"false" doc:"in the order of the plan"`
+	LeftOut []LeftOut     `json:"left_out,omitempty" nullable:"false" doc:"sources that the plan would leave out"`
+	Known   events.RunID  `json:"known,omitzero" doc:"the run that the idempotency key has already: nothing would be planned"`
+}
+
+// PlannedUnit is a unit that a plan would have.
+type PlannedUnit struct {
+	Source  string      `json:"source"`
+	Dataset string      `json:"dataset"`
+	Members []string    `json:"members" nullable:"false" doc:"of a family, else the dataset itself"`
+	Tier    events.Tier `json:"tier" enum:"reference,work_item"`
+	Cost    events.Cost `json:"cost_class" enum:"light,medium,heavy"`
+	Window  Window      `json:"window"`
+}
+
 // RetryRun is the body of POST /v1/runs/{id}/retry.
 type RetryRun struct {
 	Cancelled bool   `json:"cancelled,omitzero" doc:"those that were cancelled, too"`

@@ -53,6 +53,7 @@ func (p *program) runStart() *cobra.Command {
 		key            string
 		sources, sets  []string
 		w              waiting
+		dry            bool
 	)
 	c := &cobra.Command{
 		Use: "start SYNC", Short: "Start a run of a sync",
@@ -61,8 +62,11 @@ func (p *program) runStart() *cobra.Command {
 
 With --wait or --watch the exit code says how it ended: 0 succeeded, 6 failed,
 7 partial_failed, 8 cancelled, 9 the time was over and the run goes on. Ctrl-C ends the
-waiting and leaves the run alone. Waiting outlives the engine: it goes on when that is back.`,
-		Example: "  towline run start code --watch\n  towline run start code --from 2019-01 --to 2024-12 --source orders\n  towline run start code --idempotency-key nightly-2026-11-30 --wait=1h",
+waiting and leaves the run alone. Waiting outlives the engine: it goes on when that is back.
+
+With --dry-run it shows the units that would be planned now, or says what would be
+refused, and starts nothing.`,
+		Example: "  towline run start code --watch\n  towline run start code --from 2019-01 --to 2024-12 --source orders --dry-run\n  towline run start code --idempotency-key nightly-2026-11-30 --wait=1h",
 		Args:    one,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body.Sync, body.Mode = args[0], events.Mode(mode)
@@ -88,6 +92,9 @@ waiting and leaves the run alone. Waiting outlives the engine: it goes on when t
 				if err != nil {
 					return err
 				}
+				if dry {
+					return p.dryRun(ctx, c, body, key, stay)
+				}
 				started, err := c.StartRun(ctx, body, client.StartOptions{Key: key})
 				if err != nil {
 					return p.withHolder(ctx, c, inFlags(err))
@@ -104,6 +111,7 @@ waiting and leaves the run alone. Waiting outlives the engine: it goes on when t
 	f.StringSliceVar(&sets, "dataset", nil, "only this `DATASET`; may be repeated")
 	f.StringVar(&key, "idempotency-key", "", "the same `KEY` gives the same run, for 7 days")
 	f.StringVar(&body.Reason, "reason", "", "why, for the `RECORD`")
+	f.BoolVar(&dry, "dry-run", false, "show what would be planned, and start nothing")
 	w.add(f)
 	p.urlFlags(f)
 	return c
