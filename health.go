@@ -19,6 +19,9 @@ const (
 	// ClockBehind: the wall clock lies before engine time, because it was set back while the process runs, or because another
 	// process of the store has a clock that runs ahead. Nothing waits for it.
 	ClockBehind = "clock_behind_engine_time"
+	// ViewsIncomplete: the views were made without events of the log that could not be read, because an operator wanted it so
+	// (L-7). What they show of the streams of these events may be wrong.
+	ViewsIncomplete = "views_incomplete"
 )
 
 // Condition is something about this process that a person should know, and that lasts.
@@ -35,6 +38,7 @@ func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 	var head events.Micros
 	var confirmed events.Span
 	var life projections.Restored
+	var without []projections.LeftOut
 	err := e.View(ctx, func(v projections.View) (err error) {
 		if _, head, err = v.Head(); err != nil {
 			return err
@@ -42,7 +46,10 @@ func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 		if confirmed, err = v.ClockBehind(); err != nil {
 			return err
 		}
-		life, err = v.Restored()
+		if life, err = v.Restored(); err != nil {
+			return err
+		}
+		without, err = v.LeftOut()
 		return err
 	})
 	if err != nil {
@@ -53,7 +60,7 @@ func (e *Engine) Health(ctx context.Context) ([]Condition, error) {
 		return nil, err
 	}
 	r := e.clock.look()
-	return slices.Concat(holdCondition(life), full, e.scheduleConditions(), e.clockConditions(r.wall, max(r.at, head), confirmed)), nil
+	return slices.Concat(holdCondition(life), withoutCondition(without), full, e.scheduleConditions(), e.clockConditions(r.wall, max(r.at, head), confirmed)), nil
 }
 
 func holdCondition(life projections.Restored) []Condition {
@@ -63,6 +70,16 @@ func holdCondition(life projections.Restored) []Condition {
 	return []Condition{{Name: RestoredHold, Text: fmt.Sprintf(
 		"the store was restored (epoch %d, from a copy that ends at event %d) and sends nothing: look at what would be sent, then towline resume --after-restore",
 		life.Epoch, life.Head)}}
+}
+
+func withoutCondition(without []projections.LeftOut) []Condition {
+	if len(without) == 0 {
+		return nil
+	}
+	first := without[0]
+	return []Condition{{ViewsIncomplete, fmt.Sprintf(
+		"they were made without what could not be read of the log (%d in all, first seq %d, %s): what they show of these streams may be wrong, and nothing is decided on them",
+		len(without), first.Position, first.Reason)}}
 }
 
 func (e *Engine) clockConditions(wall, now events.Micros, confirmed events.Span) []Condition {

@@ -146,6 +146,8 @@ func (s *Server) conditions(ctx context.Context) (out []Reason, err error) {
 		switch c.Name {
 		case towline.RestoredHold:
 			out = append(out, Reason{What: CodeRestoredHold, Text: c.Text, Fix: mustPage(CodeRestoredHold).Fix})
+		case towline.ViewsIncomplete:
+			out = append(out, Reason{What: "views_incomplete", Text: c.Text, Fix: "start a release that reads these events, or restore a backup; then run towline rebuild"})
 		case towline.DiskBudget:
 			out = append(out, Reason{What: CodeDiskBudget, Text: c.Text, Fix: mustPage(CodeDiskBudget).Fix})
 		case towline.ScheduleWaits:

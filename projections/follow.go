@@ -19,8 +19,9 @@ type follower struct {
 // followPage bounds how many events are held at once.
 const followPage = 1000
 
-// catchUp applies the log from the position of the furthest behind to the head.
-func catchUp(tx store.Tx, fs []*follower) error {
+// catchUp applies the log from the position of the furthest behind to the head. With gaps it leaves out what cannot be read or
+// folded; nil: such an event ends it.
+func catchUp(tx store.Tx, fs []*follower, g *gaps) error {
 	head, _, err := tx.Head()
 	if err != nil {
 		return err
@@ -31,31 +32,81 @@ func catchUp(tx store.Tx, fs []*follower) error {
 	}
 	folds := newFolder(tx.Stream)
 	for from < head {
-		page, err := tx.After(from, followPage)
+		page, upTo, err := readPage(tx, from, g)
 		if err != nil {
 			return fmt.Errorf("read the log behind %d: %w", from, err)
 		}
-		if len(page) == 0 {
+		if upTo <= from {
 			return fmt.Errorf("log ends at %d, its head is %d", from, head)
 		}
 		for _, e := range page {
-			before, after, err := folds.step(e)
-			if err != nil {
+			if err := apply(tx, fs, folds, g, e); err != nil {
 				return err
 			}
-			for _, f := range fs {
-				if e.Position <= f.position {
-					continue
-				}
-				if err := f.p.Apply(tx, e, before, after); err != nil {
-					return fmt.Errorf("apply position %d to %s: %w", e.Position, f.p.Name(), err)
-				}
-			}
-			from = e.Position
 		}
+		from = upTo
 	}
 	return Checkpoint(tx, head)
 }
+
+func readPage(tx store.Tx, from events.Position, g *gaps) (page []events.Envelope, upTo events.Position, err error) {
+	if g != nil {
+		return g.page(tx, from)
+	}
+	page, err = tx.After(from, followPage)
+	if len(page) > 0 {
+		upTo = page[len(page)-1].Position
+	}
+	return page, upTo, err
+}
+
+func apply(tx store.Tx, fs []*follower, folds *folder, g *gaps, e events.Envelope) error {
+	before, after, err := foldOne(folds, g, e)
+	if err != nil {
+		if g != nil {
+			return g.refused(e, err)
+		}
+		return err
+	}
+	for _, f := range fs {
+		if e.Position <= f.position {
+			continue
+		}
+		if err := f.p.Apply(tx, e, before, after); err != nil {
+			refused := &FoldError{e.Position, f.p.Name(), err}
+			if g == nil {
+				return refused
+			}
+			if err := g.refused(e, refused); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func foldOne(folds *folder, g *gaps, e events.Envelope) (before, after decider.State, err error) {
+	if g != nil {
+		if before, after, ok, err := g.step(e); ok {
+			return before, after, err
+		}
+	}
+	return folds.step(e)
+}
+
+// FoldError is an event that a view does not take: its constraints state the invariants again.
+type FoldError struct {
+	Position   events.Position
+	Projection string
+	Err        error
+}
+
+func (e *FoldError) Error() string {
+	return fmt.Sprintf("apply position %d to %s: %v", e.Position, e.Projection, e.Err)
+}
+
+// Unwrap is what the store said.
+func (e *FoldError) Unwrap() error { return e.Err }
 
 // folder folds many streams at once. What has ended is forgotten, and what was not used for long is too; both are read
 // again if they are asked for, so memory does not grow with the log.

@@ -59,6 +59,7 @@ func questions(a asked) (out []question) {
 		p, at, err := v.Head()
 		return several(err, p, at)
 	})
+	add("LeftOut", nil, func(v projections.View) (any, error) { return v.LeftOut() })
 	for _, p := range []events.Position{-1, 0, a.head / 2, a.head - 1, a.head, a.head + 7} {
 		add("After", p, func(v projections.View) (any, error) { return listed(v.After(p, 40)) })
 	}

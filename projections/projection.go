@@ -55,7 +55,9 @@ CREATE TABLE IF NOT EXISTS projection (
 
 // Open brings every projection to the head of the log, from the log alone: one that is missing or of another revision
 // is made anew, one that lags is caught up (L-8). It is one transaction; an interrupted one leaves the old tables.
-func Open(tx store.Tx) error {
+func Open(tx store.Tx) error { return open(tx, nil) }
+
+func open(tx store.Tx, g *gaps) error {
 	if err := tx.Exec(checkpointSchema); err != nil {
 		return fmt.Errorf("create checkpoint table: %w", err)
 	}
@@ -75,7 +77,7 @@ func Open(tx store.Tx) error {
 		}
 		behind = append(behind, f)
 	}
-	return catchUp(tx, behind)
+	return catchUp(tx, behind, g)
 }
 
 // CatchUp applies what lies beyond the checkpoint, for example a row that an application appended in its own
@@ -83,8 +85,16 @@ func Open(tx store.Tx) error {
 func CatchUp(tx store.Tx) error { return Open(tx) }
 
 // Rebuild makes projections anew from the log, in one transaction: those that are named, or all of them. The others are brought
-// to its head, as Open does (L-8). It publishes nothing and calls nobody. A name that is none of Names is ignored.
+// to its head, as Open does (L-8). It publishes nothing and calls nobody. A name that is none of Names is ignored. An event that
+// cannot be read or folded ends it (L-7), with an error that names it.
 func Rebuild(tx store.Tx, names ...string) error {
+	if err := remake(tx, nil, names); err != nil {
+		return err
+	}
+	return forget(tx, names)
+}
+
+func remake(tx store.Tx, g *gaps, names []string) error {
 	if err := tx.Exec(checkpointSchema); err != nil {
 		return fmt.Errorf("create checkpoint table: %w", err)
 	}
@@ -96,7 +106,7 @@ func Rebuild(tx store.Tx, names ...string) error {
 			return err
 		}
 	}
-	return Open(tx)
+	return open(tx, g)
 }
 
 // Names are those of all projections.

@@ -71,7 +71,7 @@ func (s step) apply(tx Writer) error {
 	}
 	for _, p := range All() {
 		if err := p.Apply(tx, s.env, s.before, s.after); err != nil {
-			return fmt.Errorf("apply position %d to %s: %w", s.env.Position, p.Name(), err)
+			return &FoldError{s.env.Position, p.Name(), err}
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ type Readiness struct {
 
 // Reason is one thing that is not as it should be.
 type Reason struct {
-	What  string    `json:"what" enum:"store_unavailable,loop_stalled,not_running,clock,breaker_open,overdue,unresolved,parked,held,restored_hold,disk_budget,schedule_waits,backup"`
+	What  string    `json:"what" enum:"store_unavailable,loop_stalled,not_running,clock,breaker_open,overdue,unresolved,parked,held,restored_hold,views_incomplete,disk_budget,schedule_waits,backup"`
 	ID    string    `json:"id,omitzero" doc:"of what it is about"`
 	Since time.Time `json:"since,omitzero"`
 	Text  string    `json:"text,omitzero"`

@@ -199,6 +199,7 @@ var kinds = map[string]struct{ what, state string }{
 	"disk_budget":       {"disk", warning},
 	"schedule_waits":    {"schedule", warning},
 	"backup":            {"backup", warning},
+	"views_incomplete":  {"views", failed},
 }
 
 // engineFindings are what an engine says of itself, with a line for what is well. Of a file, to which no engine belongs, that

@@ -26,11 +26,15 @@ type rebuilt struct {
 	Before      []string        `json:"before"` // in what the old tables differed from the log
 	Older       bool            `json:"older"`  // they were those of another release, and were not compared
 	After       []string        `json:"after"`  // in what the new ones do: nothing
+
+	// LeftOut are events of the log without which they were made; then nothing was compared.
+	LeftOut []projections.LeftOut `json:"left_out"`
 }
 
 func (p *program) rebuildCommand() *cobra.Command {
 	names := projections.Names()
-	return &cobra.Command{
+	skip := false
+	c := &cobra.Command{
 		Use: "rebuild [PROJECTION]", Short: "Make the views anew from the log, on a store that no engine holds",
 		Long: `Folds the log beside the store and compares every view with it. Then it makes all of
 them, or one, anew in one transaction, until whose end the old ones stand, and compares
@@ -51,12 +55,14 @@ one that was, and that is a defect, to report with the store.`,
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			return interrupted(ctx, p.rebuild(ctx, args))
+			return interrupted(ctx, p.rebuild(ctx, args, skip))
 		},
 	}
+	c.Flags().BoolVar(&skip, "skip-bad", false, "leave events out that cannot be read, and list them")
+	return c
 }
 
-func (p *program) rebuild(ctx context.Context, names []string) error {
+func (p *program) rebuild(ctx context.Context, names []string, skip bool) error {
 	c, err := p.load(false)
 	if err != nil {
 		return err
@@ -68,11 +74,18 @@ func (p *program) rebuild(ctx context.Context, names []string) error {
 	if err != nil {
 		return heldBy(err)
 	}
-	out := rebuilt{Projections: names}
+	out := rebuilt{Projections: names, Before: []string{}, After: []string{}, LeftOut: []projections.LeftOut{}}
 	if len(names) == 0 {
 		out.Projections = projections.Names()
 	}
 	err = p.swap(ctx, s, c, &out)
+	switch bad := isBad(err); {
+	case bad && skip:
+		fmt.Fprintf(p.stderr, "towline: %v\n", err)
+		err = p.without(ctx, s, &out)
+	case bad:
+		err = fmt.Errorf("the views stand as they were: %w\nfix: start a release that reads it, or restore a backup; towline rebuild --skip-bad makes the views without such events", err)
+	}
 	if err := errors.Join(err, s.Close()); err != nil {
 		return err
 	}
@@ -101,6 +114,20 @@ func (p *program) swap(ctx context.Context, s *sqlite.Store, c *config.Config, o
 	return err
 }
 
+// isBad reports an event that cannot be read, or does not fold.
+func isBad(err error) bool { return as[*events.DecodeError](err) || as[*projections.FoldError](err) }
+
+// without makes them anew of what can be read.
+func (p *program) without(ctx context.Context, s *sqlite.Store, out *rebuilt) error {
+	return s.Write(ctx, func(tx store.Tx) (err error) {
+		if out.Seq, _, err = tx.Head(); err != nil {
+			return err
+		}
+		out.LeftOut, err = projections.RebuildWithout(tx, out.Projections...)
+		return err
+	})
+}
+
 // compare folds the log beside the store.
 func (p *program) compare(ctx context.Context, path string) (v towline.Verification, err error) {
 	r, err := p.reader(ctx, path)
@@ -117,6 +144,14 @@ func (p *program) compare(ctx context.Context, path string) (v towline.Verificat
 }
 
 func (o rebuilt) text(w io.Writer) {
+	if n := len(o.LeftOut); n > 0 {
+		fmt.Fprintf(w, "%s made anew at seq %s, without %s of the log\n", plural(len(o.Projections), "projection", "projections"), grouped(int64(o.Seq)),
+			plural(n, "event", "events"))
+		for _, l := range o.LeftOut {
+			fmt.Fprintf(w, "left out: seq %d  %s\n", l.Position, l.Reason)
+		}
+		return
+	}
 	was := "they were what the log says"
 	switch {
 	case o.Older:
