@@ -40,13 +40,7 @@ func (e *engine) reload(ctx context.Context) error {
 		e.screen.line("reload: nothing differs")
 		return nil
 	}
-	var fixed []string
-	for _, c := range changes {
-		if !c.Live {
-			fixed = append(fixed, c.Key)
-		}
-	}
-	if len(fixed) > 0 {
+	if fixed := fixedOf(e.c, later, changes); len(fixed) > 0 {
 		return fmt.Errorf("%s cannot change while the engine runs: take it back, or restart", strings.Join(fixed, ", "))
 	}
 	if err := e.node.Engine().Reload(ctx, later.Knobs, towline.Actor{Name: "SIGHUP"}); err != nil {
@@ -64,6 +58,37 @@ func (e *engine) reload(ctx context.Context) error {
 		e.screen.line(fmt.Sprintf("reload: %s %s → %s", c.Key, orNone(c.Before), orNone(c.After)))
 	}
 	return nil
+}
+
+// fixedOf names what only a restart takes over: a sync that has come or gone as one thing, and else each key.
+func fixedOf(now, later *config.Config, changes []config.Change) (fixed []string) {
+	for _, c := range changes {
+		if c.Live {
+			continue
+		}
+		name := c.Key
+		if sync, ok := syncOfKey(c.Key); ok {
+			_, was := now.Sync(sync)
+			_, is := later.Sync(sync)
+			switch {
+			case !was:
+				name = fmt.Sprintf("syncs.%s (new)", sync)
+			case !is:
+				name = fmt.Sprintf("syncs.%s (gone)", sync)
+			}
+		}
+		if !slices.Contains(fixed, name) {
+			fixed = append(fixed, name)
+		}
+	}
+	return fixed
+}
+
+// syncOfKey is the name of the sync that a key is about.
+func syncOfKey(key string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(key, "syncs.")
+	name, _, _ = strings.Cut(rest, ".")
+	return name, ok
 }
 
 // hangups are the wishes. They are taken from before the engine is ready, for SIGHUP ends a process that does not ask for it.
