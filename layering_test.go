@@ -202,7 +202,7 @@ var layers = map[string]layer{
 	},
 	"httpapi": {
 		why:  "the HTTP surface of one node: it reads views and calls the engine, and holds no rule",
-		uses: []string{".", "docs", "events", "decider", "feed", "ident", "node", "projections", "query", "relay", "store", "wire"}, third: []string{huma, humago},
+		uses: []string{".", "docs", "events", "decider", "feed", "ident", "node", "projections", "query", "relay", "store", "transport/pull", "wire"}, third: []string{huma, humago},
 	},
 	"wire": {
 		why:  "the forms of the API, for those who serve it and those who use it: neither brings the library of the other",

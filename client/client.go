@@ -179,6 +179,11 @@ func (c *Client) send(ctx context.Context, of call) (*http.Response, error) {
 
 // frame returns an answer, whatever it says. Whoever gets it closes its body.
 func (c *Client) frame(ctx context.Context, of call) (*http.Response, error) {
+	for _, part := range strings.Split(of.path, "/") {
+		if part == "." || part == ".." {
+			return nil, &Error{Status: http.StatusBadRequest, Code: CodeBadRequest, Title: "no name", Detail: fmt.Sprintf("%q is no name of anything", part)}
+		}
+	}
 	var body io.Reader
 	if of.body != nil {
 		b, err := json.Marshal(of.body)

@@ -46,6 +46,7 @@ func (e *Error) Error() string {
 
 // Codes of problems that callers decide by. Each has a page at /problems/CODE of the node.
 const (
+	CodeBadRequest   = "bad_request"
 	CodeNotFound     = "not_found"
 	CodeRunExists    = "run_exists"
 	CodeAlreadyEnded = "already_ended"

@@ -40,19 +40,26 @@ func (s *Server) resume(ctx context.Context, in *resumeInput) (*Answer[Paused], 
 	by := s.by(ctx, in.Body.Reason)
 	in.Body.Reason = "" // it is in by; what is left says what is to end
 	var err error
+	var ended *bool
 	switch in.Body {
 	case ResumeRequest{}:
 		err = s.engine().ResumeEngine(writing, by)
 	case ResumeRequest{Source: in.Body.Source}:
 		err = s.engine().ResumeSource(writing, in.Body.Source, by)
 	case ResumeRequest{ClockOK: true}:
-		_, err = s.engine().ConfirmClock(writing, by) // a clock that needs no word is fine, too
+		ended = new(bool)
+		*ended, err = s.engine().ConfirmClock(writing, by) // a clock that needs no word is fine, too
 	case ResumeRequest{AfterRestore: true}:
-		_, err = s.engine().ReleaseHold(writing, by)
+		ended = new(bool)
+		*ended, err = s.engine().ReleaseHold(writing, by)
 	default:
 		return nil, newProblem(CodeInvalidRequest, "source, clock_ok and after_restore are a request each").withField("source").withFix("send one of them")
 	}
-	return s.paused(writing, err)
+	out, err := s.paused(writing, err)
+	if err == nil {
+		out.Body.Ended = ended
+	}
+	return out, err
 }
 
 // paused shows what is paused behind an action.

@@ -46,8 +46,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			}
 		}()
 		r = r.WithContext(context.WithValue(r.Context(), pathKey{}, r.URL.Path))
+		defer s.workers.hear(r)()
 		answer.r = r
 		c, problem := s.identify(r)
+		if problem == nil {
+			problem = checkPath(r.URL)
+		}
 		if problem == nil {
 			problem = checkQuery(r.URL)
 		}
@@ -63,6 +67,16 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// checkPath refuses a path that names its parents: the library would redirect it to another one.
+func checkPath(u *url.URL) *Problem {
+	for _, part := range strings.Split(u.Path, "/") {
+		if part == "." || part == ".." {
+			return newProblem(CodeBadRequest, fmt.Sprintf("%q is no name of anything", part))
+		}
+	}
+	return nil
 }
 
 // checkWrite refuses what would write where nothing can be written.

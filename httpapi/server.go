@@ -54,6 +54,7 @@ type Server struct {
 	document *huma.OpenAPI
 	handler  http.Handler
 	pasts    pasts
+	workers  heard
 
 	stopping context.Context // ends when the server begins to stop: streams and long polls end with it
 	stop     context.CancelFunc
@@ -70,6 +71,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.pasts.open = c.Node.AsOf
+	s.workers.at.Store(time.Now().UnixMicro())
 	s.operations()
 	if c.More != nil {
 		c.More(s)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -111,7 +112,7 @@ func (now status) isPaused(p *page) {
 		pause := now.paused[row]
 		what, resume := "the engine", "towline resume --reason …"
 		if pause.Source != "" {
-			what, resume = "source "+pause.Source, "towline resume --source "+pause.Source+" --reason …"
+			what, resume = "source "+pause.Source, "towline resume --source "+ident.Shell(pause.Source)+" --reason …"
 		}
 		switch column {
 		case 0:

@@ -52,6 +52,9 @@ func (s *Server) explain(w towline.Why) Explanation {
 	if w.Evidence.Position != 0 {
 		out.Evidence = append(out.Evidence, Evidence(w.Evidence))
 	}
+	if waitsForWorker(r.Why) {
+		out.NoWorker = s.noWorkerSince()
+	}
 	if r.Next != 0 {
 		out.Next = &Next{At: r.Next.Time(), InMS: s.until(r.Next.Time()), What: nextOf(r.Why)}
 	}
@@ -64,7 +67,7 @@ func fixOf(w towline.Why) string {
 	case decider.WaitEnginePaused:
 		return "towline resume --reason …"
 	case decider.WaitSourcePaused:
-		return "towline resume --source " + w.Reason.On + " --reason …"
+		return "towline resume --source " + ident.Shell(w.Reason.On) + " --reason …"
 	case decider.WaitUnconfigured:
 		return "configure " + w.Reason.On + " again, or cancel the run: towline run cancel …"
 	case decider.WaitOutboxParked, decider.WaitParked:

@@ -19,4 +19,6 @@ type ResumeRequest struct {
 // Paused is what is paused now.
 type Paused struct {
 	Items []projections.Pause `json:"items" nullable:"false" doc:"the engine first, then by source"`
+	// Ended is of after_restore and clock_ok; nil: neither was asked for.
+	Ended *bool `json:"ended,omitempty" doc:"of after_restore and clock_ok: false, there was nothing to end, and nothing was written"`
 }

@@ -19,6 +19,7 @@ type Explanation struct {
 	NeedsPerson bool                  `json:"needs_person" doc:"no time ends it"`
 	Fix         string                `json:"fix,omitzero" doc:"the command that ends it"`
 	Since       time.Time             `json:"since,omitzero"`
+	NoWorker    time.Time             `json:"no_worker_since,omitzero" doc:"units wait here for workers that ask, and none has asked since"`
 	Evidence    []Evidence            `json:"evidence" nullable:"false" doc:"events that show it"`
 	Next        *Next                 `json:"next,omitempty" doc:"by when the answer is another one"`
 	Counts      []decider.ReasonCount `json:"counts,omitempty" nullable:"false" doc:"of a run: how many open units wait for what"`

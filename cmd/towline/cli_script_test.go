@@ -17,7 +17,7 @@ import (
 
 // commandsOfClients are those of scripts about commands that ask an engine.
 var commandsOfClients = map[string]func(*testscript.TestScript, bool, []string){
-	"id": id, "sees": sees, "appears": appears, "follow": follow, "finish": finish,
+	"id": id, "sees": sees, "says": says, "appears": appears, "follow": follow, "finish": finish,
 }
 
 // id SYNC sets ID to the newest run of a sync.
@@ -36,6 +36,15 @@ func sees(ts *testscript.TestScript, _ bool, args []string) {
 	retry(ts, strings.Join(args, " "), func() bool {
 		ts.Check(ts.Exec("towline", append(args, "-o", "jsonl")...))
 		return ts.ReadFile("stdout") != ""
+	})
+}
+
+// says PATTERN ARGS… runs towline until its answer fits.
+func says(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	retry(ts, strings.Join(args, " "), func() bool {
+		ts.Check(ts.Exec("towline", args[1:]...))
+		return pattern.MatchString(ts.ReadFile("stdout"))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/crash"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/node"
 )
 
@@ -116,7 +117,7 @@ func (p *program) writeCase(ctx context.Context, options crash.Options, m crash.
 		if err := wholeFile(o.file, func(w io.Writer) error { return c.Write(w) }); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stderr, "towline: wrote %s, which is %s; play it with: towline case run %s\n", o.file, c.Verdict, o.file)
+		fmt.Fprintf(p.stderr, "towline: wrote %s, which is %s; play it with: towline case run %s\n", o.file, c.Verdict, ident.Shell(o.file))
 		return nil
 	}
 	if o.at != 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/towline-dev/towline/client"
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/wire"
@@ -271,7 +272,7 @@ func pausedOf(s wire.State) (out []finding) {
 	for _, p := range s.Paused {
 		what, fix := "the engine is paused", "towline resume --reason …"
 		if p.Source != "" {
-			what, fix = "source "+p.Source+" is paused", "towline resume --source "+p.Source+" --reason …"
+			what, fix = "source "+p.Source+" is paused", "towline resume --source "+ident.Shell(p.Source)+" --reason …"
 		}
 		out = append(out, finding{What: "paused", State: warning, Text: fmt.Sprintf("%s since %s by %s: %s", what, clock(p.Since, time.Now()), p.By, p.Reason), Fix: fix})
 	}

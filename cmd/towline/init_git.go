@@ -15,6 +15,7 @@ import (
 
 	"github.com/towline-dev/towline/config"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/ident"
 	"github.com/towline-dev/towline/provider/git"
 )
 
@@ -44,7 +45,7 @@ its own.`,
 				panic(fmt.Sprintf("towline: %v", err)) // it is embedded
 			}
 			path := p.configPath()
-			next := "towline up --start " + syncs[0].Name
+			next := "towline up --start " + ident.Shell(syncs[0].Name)
 			if len(syncs) > 1 {
 				next += ", or any other of them"
 			}

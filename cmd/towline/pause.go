@@ -70,6 +70,9 @@ func (p *program) control(verb string, do func(c *client.Client, ctx context.Con
 // paused answers with what is paused.
 func (p *program) paused(got client.Answer[wire.Paused]) error {
 	now := time.Now()
+	if ended := got.Value.Ended; ended != nil && p.out.form == "table" {
+		p.out.say("%s", endedInWords(*ended))
+	}
 	if p.out.form == "table" && len(got.Value.Items) == 0 {
 		p.out.say("nothing is paused · as of seq %s", grouped(int64(got.Seq)))
 		return p.out.err
@@ -77,6 +80,14 @@ func (p *program) paused(got client.Answer[wire.Paused]) error {
 	return list(p.out, got.Value.Items, []string{"PAUSED", "SINCE", "BY", "REASON"}, func(x projections.Pause) []string {
 		return []string{controlled(x.Source), clock(x.Since, now), orDash(x.By), oneLine(x.Reason)}
 	})
+}
+
+// endedInWords says whether there was a hold or a doubt. That there was none is no failure: it is as it was wanted.
+func endedInWords(ended bool) string {
+	if ended {
+		return "it has ended, and what waited for it goes on"
+	}
+	return "there was nothing to end, and nothing was written"
 }
 
 // controlled is what a pause is of, in words; without a source it is the engine.

@@ -63,7 +63,12 @@ func writeWhy(w io.Writer, e wire.Explanation, seq int64) {
 		if e.NeedsPerson {
 			text += "; no time ends it"
 		}
-		line("reason", "%s", text)
+		name := "reason"
+		if !e.NoWorker.IsZero() {
+			line(name, "no worker has asked for units since %s (%s): start one with towline worker", clock(e.NoWorker, now), age(e.NoWorker, now))
+			name = ""
+		}
+		line(name, "%s", text)
 	}
 	for _, c := range e.Counts {
 		line("", "%d × %s", c.Units, c.Why)
