@@ -246,10 +246,13 @@ func (l *loading) readFlag(f Flag) {
 	l.set(*b.key, at, textValue(*b.key, f.Text), Origin{Kind: FromFlag, Where: f.Name})
 }
 
-// textValue is a value in one text: a list is separated by commas.
+// textValue is a value in one text: a list is separated by commas, and [] is the empty one.
 func textValue(k Key, text string) raw {
 	if k.Form != Listing || text == "" {
 		return raw{text: text}
+	}
+	if text == "[]" { // as in the file
+		return raw{list: []string{}}
 	}
 	list := strings.Split(text, ",")
 	for i := range list {

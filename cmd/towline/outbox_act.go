@@ -90,7 +90,7 @@ start a new run.`,
 	}
 	a.addBulk(c.Flags())
 	c.Flags().StringVar(&where, "where", "", "all parked ones that this `QUERY` chooses")
-	c.Flags().StringVar(&a.rate, "rate", "", "so many a `SECOND`, as 5/s; Ctrl-C stops between two")
+	c.Flags().StringVar(&a.rate, "rate", "", "at most `N/s`, as 5/s; Ctrl-C stops between two")
 	p.urlFlags(c.Flags())
 	return c
 }

@@ -32,6 +32,9 @@ func (l *listFlags) page() int {
 // rows answers with what a list yields, up to a limit, and says on standard error when there is more. JSON lines leave as they
 // come. It returns what it has shown.
 func rows[T any](p *program, all iter.Seq2[T, error], limit int, columns []string, cells func(T) []string) (shown []T, err error) {
+	if limit < 0 {
+		return nil, p.usage("--limit %d: want 0 for all, or how many", limit)
+	}
 	more := false
 	for row, err := range all {
 		if err != nil {

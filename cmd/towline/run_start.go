@@ -18,15 +18,29 @@ import (
 
 // waiting is whether a command stays until its run has ended.
 type waiting struct {
-	wait  string
+	wait  waitFor
 	watch bool
 }
 
+// waitFor is the value of --wait. It names no type, so that the help shows --wait[=DUR].
+type waitFor string
+
+func (w *waitFor) String() string { return string(*w) }
+
+// Set takes any text; limit reads it.
+func (w *waitFor) Set(text string) error {
+	*w = waitFor(text)
+	return nil
+}
+
+// Type is none.
+func (*waitFor) Type() string { return "" }
+
 // forEver is the value of --wait without one.
-const forEver = "for ever"
+const forEver = "DUR"
 
 func (w *waiting) add(f *pflag.FlagSet) {
-	f.StringVar(&w.wait, "wait", "", "wait for the end of the run, or at most `DUR`: --wait=10m")
+	f.Var(&w.wait, "wait", "wait for the end of the run, or for so long at most: --wait=10m")
 	f.Lookup("wait").NoOptDefVal = forEver
 	f.BoolVar(&w.watch, "watch", false, "wait, and show how far it is")
 }
@@ -39,7 +53,7 @@ func (w *waiting) limit(p *program) (limit time.Duration, ok bool, err error) {
 	case forEver:
 		return 0, true, nil
 	}
-	limit, err = time.ParseDuration(w.wait)
+	limit, err = time.ParseDuration(string(w.wait))
 	if err != nil || limit <= 0 {
 		return 0, false, p.usage("--wait=%s: want a duration, as 10m", w.wait)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) runWatch() *cobra.Command {
-	var wait string
+	var wait waitFor
 	c := &cobra.Command{
 		Use: "watch RUN", Short: "Follow a run to its end",
 		Long: `Follows a run to its end: a bar on a terminal, elsewhere a line for each quarter, on
@@ -34,7 +34,7 @@ waits for a person is said at once. Ctrl-C ends the watching and leaves the run 
 			})
 		},
 	}
-	c.Flags().StringVar(&wait, "wait", "", "at most so `LONG`, as 10m")
+	c.Flags().StringVar((*string)(&wait), "wait", "", "at most `DUR`, as 10m")
 	p.accessFlags(c.Flags())
 	return c
 }
