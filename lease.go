@@ -3,6 +3,8 @@ package towline
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,6 +20,18 @@ import (
 type Worker struct {
 	Name   string // for people
 	Remote bool   // over the API: the lease belongs to no incarnation and outlives our restarts (N-5)
+	// Secret is random, and new for each request: the tokens of its leases are made of it, so who has sent it can ask for them
+	// again (ClaimedAgain). Empty: they are random.
+	Secret string
+}
+
+// token is that of a claim.
+func (w Worker) token(t *Tx, unit events.UnitID, attempt int) events.Token {
+	if w.Secret == "" {
+		return t.NewToken()
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", w.Secret, unit, attempt))
+	return events.Token(base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
 
 // Lease is a worker's right to one attempt of one unit. Times are relative, so that a worker's clock does not matter.
@@ -259,7 +273,7 @@ func (t *Tx) claim(id events.UnitID, w Worker) (Lease, error, error) {
 	stale := events.SpanOf(t.e.inForce.Load().Stale)
 	messageGone := t.hot.MessageGone(id)
 	c := decider.ClaimUnit{
-		Unit: id, At: t.now, RunOpen: run.Open(), Token: t.NewToken(), Lease: run.Plan.Policy.Lease,
+		Unit: id, At: t.now, RunOpen: run.Open(), Token: w.token(t, id, u.Attempt+1), Lease: run.Plan.Policy.Lease,
 		Lifetime: run.Plan.Policy.Lifetime, Remote: w.Remote, Worker: boundText(w.Name, maxWorkerBytes), StaleAfter: stale, MessageGone: messageGone,
 		SlotFree: true,
 	}

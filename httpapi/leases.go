@@ -97,6 +97,12 @@ func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput
 		return has(b.Syncs, l.Sync) && has(b.Sources, l.Source) && has(b.Datasets, l.Dataset) && knows(b.Known, l)
 	}
 	asked := time.Now()
+	if b.Secret != "" {
+		lost, err := s.claimedAgain(ctx, b)
+		if err != nil || lost != nil {
+			return lost, err
+		}
+	}
 	client := ctx
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.WaitMS)*time.Millisecond)
 	defer cancel()
@@ -149,6 +155,25 @@ func (s *Server) stopsWith(waiting context.Context, err error) bool {
 
 func has(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 
+// claimedAgain are the leases of a request that is repeated; nil: it had got none.
+func (s *Server) claimedAgain(ctx context.Context, b ClaimAny) (*leasesOutput, error) {
+	asking, done := detached(ctx, writeTime)
+	defer done()
+	leases, err := s.engine().ClaimedAgain(asking, workerOf(b))
+	if err != nil || len(leases) == 0 {
+		return nil, err
+	}
+	out := &leasesOutput{Status: http.StatusOK, Body: &Leases{}}
+	for _, l := range leases {
+		out.Body.Leases = append(out.Body.Leases, leaseOf(l))
+	}
+	return out, nil
+}
+
+func workerOf(b ClaimAny) towline.Worker {
+	return towline.Worker{Name: b.Worker, Remote: true, Secret: b.Secret}
+}
+
 // knows reports that a worker which names what it knows sync by sync knows a lane (HU-1).
 func knows(known []Known, l projections.Lane) bool {
 	return len(known) == 0 || slices.ContainsFunc(known, func(k Known) bool {
@@ -160,7 +185,7 @@ func knows(known []Known, l projections.Lane) bool {
 func (s *Server) claimSome(ctx context.Context, b ClaimAny, known func(projections.Lane) bool) (out []towline.Lease, err error) {
 	for len(out) < max(b.Max, 1) {
 		writing, done := detached(ctx, writeTime)
-		lease, found, err := s.engine().ClaimNext(writing, towline.Worker{Name: b.Worker, Remote: true}, known)
+		lease, found, err := s.engine().ClaimNext(writing, workerOf(b), known)
 		done()
 		if err != nil && len(out) == 0 {
 			return nil, err

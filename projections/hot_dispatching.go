@@ -7,6 +7,18 @@ import (
 	"github.com/towline-dev/towline/events"
 )
 
+// Running lists the units that are at work, of the oldest run first.
+func (h *Hot) Running() (out []events.UnitID) {
+	for _, r := range h.order {
+		for _, u := range r.busy {
+			if u.status == events.UnitIsRunning {
+				out = append(out, u.id)
+			}
+		}
+	}
+	return out
+}
+
 // Dispatching lists units that wait for a worker, of the oldest run first and by ordinal, at most limit of them, for
 // workers that get no message and ask (surfaces 5.4). of says in which lanes they are wanted. Its cost grows with what is in
 // flight.

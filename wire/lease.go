@@ -48,6 +48,7 @@ type Claim struct {
 // ClaimAny is the body of POST /v1/leases/claim.
 type ClaimAny struct {
 	Worker   string   `json:"worker" minLength:"1" maxLength:"200" doc:"for people"`
+	Secret   string   `json:"secret,omitzero" minLength:"22" maxLength:"100" doc:"random, and new for each request: the same request again, because its answer was lost, gives the leases that it had got"`
 	WaitMS   int64    `json:"wait_ms,omitzero" minimum:"0" maximum:"60000" doc:"wait so long for a unit"`
 	Max      int      `json:"max,omitzero" minimum:"1" maximum:"16" default:"1" doc:"leases at once"`
 	Syncs    []string `json:"syncs,omitempty" doc:"that this worker knows; not given: all"`

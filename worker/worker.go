@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -130,14 +131,14 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 	for range w.c.Workers {
 		hands <- struct{}{}
 	}
-	rest := restLeast
+	rest, secret := restLeast, rand.Text()
 	for {
 		free := take(ctx, hands)
 		if free == 0 {
 			return nil
 		}
 		asked := time.Now()
-		leases, err := w.claim(ctx, free)
+		leases, err := w.claim(ctx, free, secret)
 		for range free - len(leases.Leases) {
 			hands <- struct{}{}
 		}
@@ -151,7 +152,7 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 		switch {
 		case err == nil:
 			w.heard(nil)
-			rest = restLeast
+			rest, secret = restLeast, rand.Text() // an unclear answer is asked for again with the same one
 		case final(err):
 			return err
 		case ctx.Err() == nil:
@@ -193,12 +194,12 @@ func take(ctx context.Context, hands <-chan struct{}) (n int) {
 
 // claim asks for so many units at most. Its request outlives ctx, for as long as the answer may take: an answer that nobody reads
 // would leave its units to the end of their leases.
-func (w *Worker) claim(ctx context.Context, n int) (wire.Leases, error) {
+func (w *Worker) claim(ctx context.Context, n int, secret string) (wire.Leases, error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), waits+answers)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(2*waits, cancel) })
 	defer stop()
-	return w.c.Client.ClaimNext(asking, wire.ClaimAny{Worker: w.c.Name, WaitMS: waits.Milliseconds(), Max: n, Known: w.known})
+	return w.c.Client.ClaimNext(asking, wire.ClaimAny{Worker: w.c.Name, Secret: secret, WaitMS: waits.Milliseconds(), Max: n, Known: w.known})
 }
 
 // final reports an answer that no repetition changes.

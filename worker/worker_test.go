@@ -46,8 +46,8 @@ type office struct {
 // line is the network: a test may lose answers that were given.
 type line struct {
 	to   http.RoundTripper
-	lose atomic.Pointer[func(path string) bool]
-	seen sync.Map // path to *atomic.Int64
+	lose atomic.Pointer[func(path string, given bool) bool] // given: the answer has content
+	seen sync.Map                                           // path to *atomic.Int64
 }
 
 func (l *line) count(path string) int64 {
@@ -64,7 +64,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.(*atomic.Int64).Add(1)
 	body, err := io.ReadAll(frame.Body) // the engine has done what it was asked for
 	_ = frame.Body.Close()
-	if lose := l.lose.Load(); lose != nil && (*lose)(r.URL.Path) {
+	if lose := l.lose.Load(); lose != nil && (*lose)(r.URL.Path, len(body) > 0) {
 		return nil, errors.New("the answer is lost")
 	}
 	frame.Body = io.NopCloser(bytes.NewReader(body))
@@ -184,7 +184,7 @@ func (o *office) wait(run events.RunID) projections.SyncRun {
 func TestAReportWithoutAnAnswerIsRepeatedUntilItHasOne(t *testing.T) {
 	o := open(t, setup{})
 	var lost atomic.Int64
-	lose := func(path string) bool { return path == "/v1/leases/complete" && lost.Add(1)%3 != 0 }
+	lose := func(path string, _ bool) bool { return path == "/v1/leases/complete" && lost.Add(1)%3 != 0 }
 	o.line.lose.Store(&lose)
 	close(o.goOn)
 	run := o.plan("days", 4)
@@ -202,11 +202,26 @@ func TestAReportWithoutAnAnswerIsRepeatedUntilItHasOne(t *testing.T) {
 	}
 }
 
+// N-5, HC-11: an answer to a claim that is lost on the way is asked for again, and no attempt is lost with it.
+func TestALeaseWhoseAnswerIsLostIsGivenAgain(t *testing.T) {
+	o := open(t, setup{})
+	var lost atomic.Int64
+	lose := func(path string, given bool) bool { return path == "/v1/leases/claim" && given && lost.Add(1) <= 2 }
+	o.line.lose.Store(&lose)
+	close(o.goOn)
+	run := o.plan("days", 3)
+	require.Equal(t, events.RunSucceeded, o.wait(run).Status)
+	require.GreaterOrEqual(t, lost.Load(), int64(2), "answers with leases were lost")
+	for _, u := range o.units(run) {
+		require.Equal(t, 1, u.Attempt, u.Alias)
+	}
+}
+
 // U-6, HU-3: a unit that takes longer than its lease keeps it, also when every other answer to a renewal is lost.
 func TestALeaseIsKeptWhenRenewalsAreLost(t *testing.T) {
 	o := open(t, setup{})
 	var n atomic.Int64
-	lose := func(path string) bool { return path == "/v1/leases/renew" && n.Add(1)%2 == 1 }
+	lose := func(path string, _ bool) bool { return path == "/v1/leases/renew" && n.Add(1)%2 == 1 }
 	o.line.lose.Store(&lose)
 	run := o.plan("days", 1)
 	<-o.works
