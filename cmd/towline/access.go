@@ -98,15 +98,20 @@ func (p *program) asking(cmd *cobra.Command, fn func(context.Context, *client.Cl
 	return p.with(cmd, true, fn)
 }
 
-// askingAt is asking about the moment that the flags of atFlags name.
-func (p *program) askingAt(cmd *cobra.Command, fn func(context.Context, *client.Client, client.At) error) error {
-	return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
-		at, err := p.at(ctx, c)
-		if err != nil {
-			return err
-		}
-		return fn(ctx, c, at)
-	})
+// readsAt makes c a command that reads, and is asked about a moment: ask does it, with the arguments.
+func (p *program) readsAt(c *cobra.Command, ask func(context.Context, *client.Client, client.At, []string) error) *cobra.Command {
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		return p.asking(cmd, func(ctx context.Context, c *client.Client) error {
+			at, err := p.at(ctx, c)
+			if err != nil {
+				return err
+			}
+			return ask(ctx, c, at, args)
+		})
+	}
+	p.accessFlags(c.Flags())
+	p.atFlags(c.Flags())
+	return c
 }
 
 // acting runs a command that changes something, for which it takes an engine.

@@ -122,21 +122,16 @@ func (p *program) eventsList() *cobra.Command {
 		Use: "list", Short: "List events, oldest first",
 		Example: "  towline events list --run 7Q4ZKD\n  towline events list --where 'type:UnitFailed age<1d' --limit 20\n  towline events list --db backup/towline.db --after-seq 1180 -o jsonl",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				found := c.Events(ctx, client.EventQuery{Where: f.query(), After: events.Position(f.after), At: at})
-				_, err := rows(p, found, limit, []string{"SEQ", "TIME", "STREAM", "EVENT"}, func(e wire.Event) []string {
-					return []string{e.Seq.String(), clock(e.At, time.Now()), shortStream(e.Stream), oneLine(e.Text)}
-				})
-				return err
-			})
-		},
 	}
 	f.add(c)
 	c.Flags().IntVar(&limit, "limit", 1000, "events at most; 0: all")
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		found := c.Events(ctx, client.EventQuery{Where: f.query(), After: events.Position(f.after), At: at})
+		_, err := rows(p, found, limit, []string{"SEQ", "TIME", "STREAM", "EVENT"}, func(e wire.Event) []string {
+			return []string{e.Seq.String(), clock(e.At, time.Now()), shortStream(e.Stream), oneLine(e.Text)}
+		})
+		return err
+	})
 }
 
 func (p *program) eventsExport() *cobra.Command {
@@ -147,16 +142,11 @@ func (p *program) eventsExport() *cobra.Command {
 the API, with tokens masked; nothing is left out, and no number is rounded.`,
 		Example: "  towline events export > log.jsonl\n  towline events export --run 7Q4ZKD --db backup/towline.db",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				return export(ctx, p.out, c, client.EventQuery{Where: f.query(), After: events.Position(f.after), At: at})
-			})
-		},
 	}
 	f.add(c)
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		return export(ctx, p.out, c, client.EventQuery{Where: f.query(), After: events.Position(f.after), At: at})
+	})
 }
 
 func export(ctx context.Context, to io.Writer, c *client.Client, q client.EventQuery) error {

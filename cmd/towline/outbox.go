@@ -35,28 +35,23 @@ func (p *program) outboxList() *cobra.Command {
 What waits for a person says so in its note.`,
 		Example: "  towline outbox list --where 'state:pending,claimed,unresolved'\n  towline outbox list --where 'kind:post_sync outcome:unknown' -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				then, err := p.momentOf(ctx, c, at)
-				if err != nil {
-					return err
-				}
-				now := time.Now()
-				found := c.Entries(client.Query{Where: l.where, At: at, Page: l.page()})
-				shown, err := rows(p, found.All(ctx), l.limit, []string{"ENTRY", "GUARANTEE", "STATE", "OUTCOME", "AGE", "TRY", "NEXT", "NOTE"}, func(e wire.Entry) []string {
-					return []string{e.Alias, orDash(strings.ReplaceAll(e.Guarantee, "_", "-")), e.State, orDash(e.Outcome), ageOf(e, then), fmt.Sprint(e.Attempts), clock(e.AvailableAt, now), noteOf(e)}
-				})
-				if err == nil {
-					p.out.say("%s", summaryOf(shown, then))
-				}
-				return err
-			})
-		},
 	}
 	l.add(c.Flags(), "state:pending,claimed,unresolved")
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		then, err := p.momentOf(ctx, c, at)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		found := c.Entries(client.Query{Where: l.where, At: at, Page: l.page()})
+		shown, err := rows(p, found.All(ctx), l.limit, []string{"ENTRY", "GUARANTEE", "STATE", "OUTCOME", "AGE", "TRY", "NEXT", "NOTE"}, func(e wire.Entry) []string {
+			return []string{e.Alias, orDash(strings.ReplaceAll(e.Guarantee, "_", "-")), e.State, orDash(e.Outcome), ageOf(e, then), fmt.Sprint(e.Attempts), clock(e.AvailableAt, now), noteOf(e)}
+		})
+		if err == nil {
+			p.out.say("%s", summaryOf(shown, then))
+		}
+		return err
+	})
 }
 
 // ageOf is for how long an entry is due, or since when it was last sent.
@@ -113,27 +108,22 @@ func (p *program) outboxShow() *cobra.Command {
 		Use: "show ENTRY", Short: "Show an outbox entry, and why it is no further",
 		Example: "  towline outbox show 7Q4ZKD/post_sync#1\n  towline outbox show 7Q4ZKD/dispatch_sync_run --at-seq 40 -o json",
 		Args:    one,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				e, err := c.Entry(ctx, args[0], at)
-				if err != nil || p.out.form != "table" {
-					return p.oneOr(e.Value, err)
-				}
-				var why *wire.Explanation
-				if at == client.Now {
-					got, err := c.WhyEntry(ctx, args[0])
-					if err != nil {
-						return err
-					}
-					why = &got.Value
-				}
-				return p.out.one(e.Value, func(w io.Writer) { writeEntry(w, e.Value, why, int64(e.Seq)) })
-			})
-		},
 	}
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, args []string) error {
+		e, err := c.Entry(ctx, args[0], at)
+		if err != nil || p.out.form != "table" {
+			return p.oneOr(e.Value, err)
+		}
+		var why *wire.Explanation
+		if at == client.Now {
+			got, err := c.WhyEntry(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			why = &got.Value
+		}
+		return p.out.one(e.Value, func(w io.Writer) { writeEntry(w, e.Value, why, int64(e.Seq)) })
+	})
 }
 
 func writeEntry(w io.Writer, e wire.Entry, why *wire.Explanation, seq int64) {

@@ -34,29 +34,24 @@ func (p *program) runList() *cobra.Command {
 a comma is or, a blank is and, - is not.`,
 		Example: "  towline run list\n  towline run list --where 'state:failed,partial_failed age<7d' -o json\n  towline run list --db backup/towline.db --limit 0",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				then, err := p.momentOf(ctx, c, at)
-				if err != nil {
-					return err
-				}
-				now := time.Now()
-				found := c.Runs(client.Query{Where: l.where, At: at, Page: l.page()})
-				shown, err := rows(p, found.All(ctx), l.limit, []string{"RUN", "SYNC", "STATE", "UNITS", "FAILED", "TRIGGER", "PLANNED", "TOOK", "NOTE"},
-					func(r wire.Run) []string {
-						return []string{r.Alias, r.Sync, string(r.State), done(r), orDash(count(r.Failed)), string(r.Trigger), clock(r.PlannedAt, now), took(r, then), note(r)}
-					})
-				if err == nil {
-					p.out.say("%s · as of seq %s", plural(len(shown), "run", "runs"), grouped(int64(found.Seq())))
-				}
-				return err
-			})
-		},
 	}
 	l.add(c.Flags(), "state:failed sync:code")
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		then, err := p.momentOf(ctx, c, at)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		found := c.Runs(client.Query{Where: l.where, At: at, Page: l.page()})
+		shown, err := rows(p, found.All(ctx), l.limit, []string{"RUN", "SYNC", "STATE", "UNITS", "FAILED", "TRIGGER", "PLANNED", "TOOK", "NOTE"},
+			func(r wire.Run) []string {
+				return []string{r.Alias, r.Sync, string(r.State), done(r), orDash(count(r.Failed)), string(r.Trigger), clock(r.PlannedAt, now), took(r, then), note(r)}
+			})
+		if err == nil {
+			p.out.say("%s · as of seq %s", plural(len(shown), "run", "runs"), grouped(int64(found.Seq())))
+		}
+		return err
+	})
 }
 
 // done is how many units of a run have ended, of how many.
@@ -103,15 +98,10 @@ only a person can end comes first, with the command that ends it.
   ✔ succeeded   ◐ running   ↻ retrying   · waits   ✘ failed   ○ cancelled`,
 		Example: "  towline run show 7Q4ZKD\n  towline run show 7Q4ZKD --at-seq 1204\n  towline run show 7Q4ZKD --db backup/towline.db -o json",
 		Args:    one,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				return p.showRun(ctx, c, args[0], at)
-			})
-		},
 	}
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, args []string) error {
+		return p.showRun(ctx, c, args[0], at)
+	})
 }
 
 // showRun answers with a run, as it is, or was.

@@ -30,22 +30,17 @@ func (p *program) scheduleList() *cobra.Command {
 		Use: "list", Short: "List schedules with their next due time",
 		Example: "  towline schedule list\n  towline schedule list -o json\n  towline schedule list --db backup/towline.db",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				got, err := c.Schedules(ctx, 1, at)
-				if err != nil {
-					return err
-				}
-				now := time.Now()
-				return list(p.out, got.Value.Items, []string{"SCHEDULE", "SYNC", "CRON", "ZONE", "STATE", "NEXT", "LAST RUN", "NOTE"}, func(s wire.Schedule) []string {
-					return []string{s.Name, s.Sync, s.Cron, s.TimeZone, stateOfSchedule(s), nextFire(s), lastRun(s), noteOfSchedule(s, now)}
-				})
-			})
-		},
 	}
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		got, err := c.Schedules(ctx, 1, at)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		return list(p.out, got.Value.Items, []string{"SCHEDULE", "SYNC", "CRON", "ZONE", "STATE", "NEXT", "LAST RUN", "NOTE"}, func(s wire.Schedule) []string {
+			return []string{s.Name, s.Sync, s.Cron, s.TimeZone, stateOfSchedule(s), nextFire(s), lastRun(s), noteOfSchedule(s, now)}
+		})
+	})
 }
 
 func stateOfSchedule(s wire.Schedule) string {
@@ -91,19 +86,14 @@ func (p *program) scheduleShow() *cobra.Command {
 		Use: "show SCHEDULE", Short: "Show a schedule, and what became of its due times",
 		Example: "  towline schedule show code\n  towline schedule show code --at-time '2026-11-30 14:03' -o json",
 		Args:    one,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				got, err := c.Schedule(ctx, args[0], 5, at)
-				if err != nil {
-					return err
-				}
-				return p.out.one(got.Value, func(w io.Writer) { writeSchedule(w, got.Value, int64(got.Seq)) })
-			})
-		},
 	}
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, args []string) error {
+		got, err := c.Schedule(ctx, args[0], 5, at)
+		if err != nil {
+			return err
+		}
+		return p.out.one(got.Value, func(w io.Writer) { writeSchedule(w, got.Value, int64(got.Seq)) })
+	})
 }
 
 func writeSchedule(w io.Writer, s wire.Schedule, seq int64) {

@@ -28,19 +28,14 @@ func (p *program) stateShow() *cobra.Command {
 		Use: "show", Short: "Show what is open, what waits for a person, and what is paused, now or then",
 		Example: "  towline state show\n  towline state show --at-time 14:03\n  towline state show --at-seq 1204 -o json --db backup/towline.db",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				s, err := c.State(ctx, at)
-				if err != nil {
-					return err
-				}
-				return p.out.one(s.Value, func(w io.Writer) { writeState(w, s.Value) })
-			})
-		},
 	}
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		s, err := c.State(ctx, at)
+		if err != nil {
+			return err
+		}
+		return p.out.one(s.Value, func(w io.Writer) { writeState(w, s.Value) })
+	})
 }
 
 func writeState(w io.Writer, s wire.State) {

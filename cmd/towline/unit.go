@@ -36,29 +36,24 @@ func (p *program) unitList() *cobra.Command {
 run, sync, source, dataset, state, error, window and age.`,
 		Example: "  towline unit list --run 7Q4ZKD\n  towline unit list --where 'state:retrying error:timeout' -o jsonl\n  towline unit list --where 'source:orders window>=2025-01' --at-time 14:03",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				q := client.Query{Where: l.where, At: at, Page: l.page()}
-				found := c.Units(q)
-				if run != "" {
-					found = c.UnitsOf(run, q)
-				}
-				now := time.Now()
-				shown, err := rows(p, found.All(ctx), l.limit, []string{"UNIT", "STATE", "TRY", "ROWS", "NEXT", "ERROR"}, func(u wire.Unit) []string {
-					return []string{u.Alias, string(u.State), orDash(count(u.Attempt)), rowsOf(u), nextOfUnit(u, now), errorOf(u)}
-				})
-				if err == nil {
-					p.out.say("%s · as of seq %s", plural(len(shown), "unit", "units"), grouped(int64(found.Seq())))
-				}
-				return err
-			})
-		},
 	}
 	l.add(c.Flags(), "state:retrying error:timeout")
 	c.Flags().StringVar(&run, "run", "", "those of this `RUN`, in the order of its plan")
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, _ []string) error {
+		q := client.Query{Where: l.where, At: at, Page: l.page()}
+		found := c.Units(q)
+		if run != "" {
+			found = c.UnitsOf(run, q)
+		}
+		now := time.Now()
+		shown, err := rows(p, found.All(ctx), l.limit, []string{"UNIT", "STATE", "TRY", "ROWS", "NEXT", "ERROR"}, func(u wire.Unit) []string {
+			return []string{u.Alias, string(u.State), orDash(count(u.Attempt)), rowsOf(u), nextOfUnit(u, now), errorOf(u)}
+		})
+		if err == nil {
+			p.out.say("%s · as of seq %s", plural(len(shown), "unit", "units"), grouped(int64(found.Seq())))
+		}
+		return err
+	})
 }
 
 func rowsOf(u wire.Unit) string {
@@ -84,26 +79,21 @@ func (p *program) unitShow() *cobra.Command {
 		Use: "show UNIT", Short: "Show a unit with its events",
 		Example: "  towline unit show 7Q4ZKD:orders/commits/2024-03\n  towline unit show 7Q4ZKD:orders/commits/2024-03 --at-seq 1190 -o json",
 		Args:    one,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return p.askingAt(cmd, func(ctx context.Context, c *client.Client, at client.At) error {
-				u, err := c.Unit(ctx, args[0], at)
-				if err != nil || p.out.form != "table" {
-					return p.oneOr(u.Value, err)
-				}
-				var history []wire.Event
-				for e, err := range c.Events(ctx, client.EventQuery{Where: "unit:" + u.Value.ID.String(), At: at}) {
-					if err != nil {
-						return err
-					}
-					history = append(history, e)
-				}
-				return p.out.one(u.Value, func(w io.Writer) { writeUnit(w, u.Value, history, int64(u.Seq)) })
-			})
-		},
 	}
-	p.accessFlags(c.Flags())
-	p.atFlags(c.Flags())
-	return c
+	return p.readsAt(c, func(ctx context.Context, c *client.Client, at client.At, args []string) error {
+		u, err := c.Unit(ctx, args[0], at)
+		if err != nil || p.out.form != "table" {
+			return p.oneOr(u.Value, err)
+		}
+		var history []wire.Event
+		for e, err := range c.Events(ctx, client.EventQuery{Where: "unit:" + u.Value.ID.String(), At: at}) {
+			if err != nil {
+				return err
+			}
+			history = append(history, e)
+		}
+		return p.out.one(u.Value, func(w io.Writer) { writeUnit(w, u.Value, history, int64(u.Seq)) })
+	})
 }
 
 // oneOr answers with a value, or ends with the error that it came with.
