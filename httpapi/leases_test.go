@@ -286,3 +286,32 @@ func TestALeaseOutlivesARestart(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, v.OK(), "%+v", v)
 }
+
+// HU-9, HC-11: a request for any unit that is repeated with its secret, because no answer came, gives the leases that it had got:
+// the same attempt under the same token. Nobody else gets them,
+// and one that was reported is over.
+func TestAClaimIsRepeatedWithItsSecret(t *testing.T) {
+	w := start(t, oneDay, byWorkers)
+	w.plan(2)
+	const secret = "0123456789abcdef0123456789abcdef"
+	claim := func(secret string, most int) (got httpapi.Leases) {
+		body := map[string]any{"worker": "w", "max": most, "wait_ms": 60000}
+		if secret != "" {
+			body["secret"] = secret
+		}
+		w.send("POST", "/v1/leases/claim", body).is(http.StatusOK, &got)
+		return got
+	}
+	first := claim(secret, 1).Leases[0]
+	again := claim(secret, 2).Leases
+	require.Len(t, again, 1)
+	require.Equal(t, []any{first.Unit, first.Attempt, first.Token, first.Fence}, []any{again[0].Unit, again[0].Attempt, again[0].Token, again[0].Fence})
+	require.LessOrEqual(t, again[0].ExpiresInMS, first.ExpiresInMS, "it was not renewed by it")
+	other := claim("another-secret-of-another-worker", 1).Leases[0]
+	require.NotEqual(t, first.Unit, other.Unit)
+	require.NotEqual(t, first.Token, other.Token)
+	w.lease("complete", again[0].Token, map[string]any{"result": map[string]any{"rows": 1}}).is(http.StatusOK, nil)
+	body := map[string]any{"worker": "w", "secret": secret}
+	w.send("POST", "/v1/leases/claim", body).is(http.StatusNoContent, nil)
+	w.send("POST", "/v1/leases/claim", map[string]any{"worker": "w", "secret": "short"}).problem("invalid_request")
+}

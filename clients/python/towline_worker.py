@@ -31,6 +31,7 @@ import http.client
 import importlib.util
 import json
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -133,9 +134,12 @@ class Client:
                 return None
             raise
 
-    def claim_next(self, worker, wait=30.0, **which):
-        """Claims the next unit that waits for a worker; None: there was none for so long."""
+    def claim_next(self, worker, wait=30.0, secret=None, **which):
+        """Claims the next unit that waits for a worker; None: there was none for so long. Repeated with the same secret, because
+        no answer came, it gives the lease that it had got; a secret is random, and new for each request."""
         body = dict(which, worker=worker, wait_ms=int(wait * 1000), max=1)
+        if secret:
+            body["secret"] = secret
         status, answer = self.post("/v1/leases/claim", body, timeout=wait + 10.0)
         return answer["leases"][0] if status == 200 else None
 
@@ -253,11 +257,11 @@ def do(client, lease, work, log=lambda text: None):
 
 def run(client, name, work, stop, wait=30.0, log=lambda text: None, **which):
     """Asks for units and does them, one after the other, until stop is set. A node that is away is asked again."""
-    pause = 0.2
+    pause, secret = 0.2, secrets.token_hex(16)
     while not stop.is_set():
         try:
-            lease = client.claim_next(name, wait=wait, **which)
-            pause = 0.2
+            lease = client.claim_next(name, wait=wait, secret=secret, **which)
+            pause, secret = 0.2, secrets.token_hex(16)
         except (OSError, Problem) as e:
             if isinstance(e, Problem) and e.status in (401, 403):
                 raise
