@@ -77,7 +77,7 @@ func withoutCondition(without []projections.LeftOut) []Condition {
 		return nil
 	}
 	first := without[0]
-	return []Condition{{ViewsIncomplete, fmt.Sprintf(
+	return []Condition{{Name: ViewsIncomplete, Text: fmt.Sprintf(
 		"they were made without what could not be read of the log (%d in all, first seq %d, %s): what they show of these streams may be wrong, and nothing is decided on them",
 		len(without), first.Position, first.Reason)}}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/transport"
 )
 
