@@ -98,7 +98,8 @@ var roles = map[string]func(path string) error{
 			}
 		}
 	},
-	"read": readHead,
+	"read":    readHead,
+	"archive": archiveForEver,
 	// submit commits a message of an application, and stays in the transaction of the next.
 	"submit": submitAndHang,
 	// lock is another program that holds the write lock until standard input ends.

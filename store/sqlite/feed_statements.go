@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	wsql "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
@@ -39,6 +40,9 @@ func (f feedStatements) QueryContext(ctx context.Context, query string, args ...
 	err := f.store.Read(ctx, func(r store.Reader) error {
 		q := querier(r.Query)
 		stored, err := q.events(feedPage, query, args...)
+		if err == nil {
+			stored, err = f.withArchived(q, stored)
+		}
 		if err != nil {
 			return err
 		}
@@ -62,6 +66,26 @@ func (f feedStatements) QueryContext(ctx context.Context, query string, args ...
 		f.passedBy()
 	}
 	return rows, nil
+}
+
+// withArchived is a page of the log with what segments hold of it (L-1), of the chosen types.
+func (f feedStatements) withArchived(q querier, rows []stored) ([]stored, error) {
+	if f.options.Types == nil && len(rows) > 0 && rows[len(rows)-1].position-f.place == events.Position(len(rows)) {
+		return rows, nil
+	}
+	end := f.until
+	if len(rows) == feedPage {
+		end = rows[len(rows)-1].position
+	}
+	archived, err := q.between(&f.store.archive, f.place, end)
+	if err != nil || len(archived) == 0 {
+		return rows, err
+	}
+	archived = slices.DeleteFunc(archived, func(e stored) bool {
+		return f.options.Types != nil && !slices.Contains(f.options.Types, e.kind)
+	})
+	rows = inOrder(append(archived, rows...))
+	return rows[:min(len(rows), feedPage)], nil
 }
 
 // bookWithin is how long an acknowledgement may wait for the writer. It is booked also when the subscription has ended

@@ -61,7 +61,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 		"a database without a name": {database(`CREATE TABLE t (a)`), "is an SQLite database, but not a store of Towline"},
 		"the same with a WAL":       {database(`PRAGMA journal_mode = wal`, `CREATE TABLE t (a)`), "is an SQLite database, but not a store of Towline"},
 		"another program":           {database(`PRAGMA application_id = 252006673`, `CREATE TABLE t (a)`), "belongs to another program (application id 0xf055111)"},
-		"a newer level":             {database(`PRAGMA application_id = 1414485836`, `PRAGMA user_version = 7`), "has format level 7, and this release reads levels 1 to 1: open it with a newer release"},
+		"a newer level":             {database(`PRAGMA application_id = 1414485836`, `PRAGMA user_version = 7`), "has format level 7, and this release reads levels 1 to 2: open it with a newer release"},
 		"no level":                  {database(`PRAGMA application_id = 1414485836`), "has format level 0"},
 	} {
 		for mode, o := range map[string]Options{"exclusive": {}, "shared": {Shared: true}} {
@@ -133,12 +133,14 @@ func TestAMigrationOfANewerRelease(t *testing.T) {
 func TestAStoreOfAnOlderReleaseIsBroughtUpToDate(t *testing.T) {
 	for what, older := range map[string]struct{ undo, there string }{
 		"a migration": {
-			`DROP VIEW restores_view; DROP TABLE restores; DELETE FROM schema_migrations WHERE version_id = 5`,
-			`SELECT count(*) = 1 FROM sqlite_schema WHERE name = 'restores'`,
+			`DROP TRIGGER events_no_delete; DROP TABLE segment_pages; DROP TABLE archived_streams; DROP TABLE segments;
+			 CREATE TRIGGER events_no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
+			 DELETE FROM schema_migrations WHERE version_id = 6`,
+			`SELECT count(*) = 1 FROM sqlite_schema WHERE name = 'segment_pages'`,
 		},
 		"all migrations but their table": { // a process died before the first of them
 			`DROP VIEW log; DROP VIEW feed_groups_view; DROP TABLE events; DROP TABLE event_types; DROP TABLE stream_families; DROP TABLE ulid_digits;
-			 DROP TABLE _towline_once; DROP TABLE feed_groups; DROP VIEW restores_view; DROP TABLE restores; DELETE FROM schema_migrations WHERE version_id > 0`,
+			 DROP TABLE _towline_once; DROP TABLE feed_groups; DROP VIEW restores_view; DROP TABLE restores; DROP TABLE segment_pages; DROP TABLE archived_streams; DROP TABLE segments; DELETE FROM schema_migrations WHERE version_id > 0`,
 			`SELECT count(*) = 1 FROM sqlite_schema WHERE name = 'log'`,
 		},
 		"the name of an event":  {`DELETE FROM event_types WHERE type = 1`, `SELECT count(*) = 1 FROM event_types WHERE type = 1`},

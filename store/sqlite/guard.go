@@ -15,6 +15,7 @@ const (
 var protected = map[string]bool{
 	"events": true, "event_types": true, "stream_families": true, "ulid_digits": true, "log": true, migrationsTable: true,
 	"feed_groups": true, "feed_groups_view": true, "restores": true, "restores_view": true,
+	"segments": true, "archived_streams": true, "segment_pages": true,
 }
 
 // readingPragmas take the name of a table or an index. SQLite itself uses the first when it adds a column.

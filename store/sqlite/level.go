@@ -17,8 +17,8 @@ import (
 // The two numbers of the header by which a file is known as a store. They are a file format.
 const (
 	applicationID = 0x544F574C // "TOWL"
-	newestLevel   = 1          // the highest format level that this release reads
-	writtenLevel  = 1          // the one that it gives a new store, and the highest that Upgrade raises a store to
+	newestLevel   = 2          // the highest format level that this release reads
+	writtenLevel  = 2          // the one that it gives a new store, and the highest that Upgrade raises a store to
 )
 
 // levels are the format levels of a release. A level is read by one release before the next one writes it (DUR-7).

@@ -27,6 +27,7 @@ type snapshots struct {
 	readers    *pool // of snapshots
 	pages      *pool // of Log
 	nodes      nodeNames
+	archive    archive
 	maxReadAge time.Duration
 
 	alive context.Context // ends with the store
@@ -130,7 +131,10 @@ func (r *reader) close(why error) {
 // Stream is the whole history of a stream in the snapshot.
 func (r *reader) Stream(id events.StreamID) (out []events.Envelope, err error) {
 	err = r.snapshot(func(q querier, _ *session) (err error) {
-		out, err = q.read(&r.s.nodes, usualStream, selectStream, id.Key())
+		rows, err := q.stream(&r.s.archive, id.Key())
+		if err == nil {
+			out, err = q.decode(rows, &r.s.nodes)
+		}
 		return err
 	})
 	return out, doing(err, "read stream %s", id)
@@ -142,7 +146,10 @@ func (r *reader) After(p events.Position, limit int) (out []events.Envelope, err
 		return nil, nil
 	}
 	err = r.snapshot(func(q querier, _ *session) (err error) {
-		out, err = q.read(&r.s.nodes, min(limit, logPage), selectAfter, p, limit)
+		rows, err := q.after(&r.s.archive, max(p, 0), limit)
+		if err == nil {
+			out, err = q.decode(rows, &r.s.nodes)
+		}
 		return err
 	})
 	return out, doing(err, "read the log")
@@ -212,7 +219,7 @@ var nothing = func() chan page { c := make(chan page); close(c); return c }()
 func (s *snapshots) fetch(ctx context.Context, after events.Position) chan page {
 	out := make(chan page, 1)
 	go func() {
-		rows, err := s.page(ctx).events(logPage, selectAfter, after, logPage)
+		rows, err := s.page(ctx).after(&s.archive, max(after, 0), logPage)
 		out <- page{rows, err}
 	}()
 	return out

@@ -140,6 +140,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 	s.writer = &writer{
 		open:  func() (*session, error) { return openWriter(d) },
 		clock: o.Now,
+		level: s.level,
 		wal:   walBound{bytes: o.walBytes},
 		place: place{path: s.path, wal: d.journal == "wal", lock: held},
 		bell:  &s.committed,

@@ -139,7 +139,12 @@ func (t *tx) Stream(id events.StreamID) ([]events.Envelope, error) {
 	if len(buffered) > 0 && buffered[0].Version == 1 {
 		return buffered, nil
 	}
-	stored, err := querier(t.w.query).read(&t.w.nodes, usualStream, selectStream, id.Key())
+	q := querier(t.w.query)
+	rows, err := q.stream(&t.w.archive, id.Key())
+	var stored []events.Envelope
+	if err == nil {
+		stored, err = q.decode(rows, &t.w.nodes)
+	}
 	if err != nil {
 		return nil, t.fault(err, "read stream %s", id)
 	}
@@ -167,8 +172,12 @@ func (t *tx) After(p events.Position, limit int) ([]events.Envelope, error) {
 	var out []events.Envelope
 	if last := t.w.stored.position; p < last {
 		want := min(limit, int(last-p))
-		var err error
-		if out, err = querier(t.w.query).read(&t.w.nodes, want, selectAfter, p, limit); err != nil {
+		q := querier(t.w.query)
+		rows, err := q.after(&t.w.archive, p, want)
+		if err == nil {
+			out, err = q.decode(rows, &t.w.nodes)
+		}
+		if err != nil {
 			return nil, t.fault(err, "read the log")
 		}
 		p = last

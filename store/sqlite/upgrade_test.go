@@ -73,9 +73,9 @@ func TestAnUpgradeRaisesTheLevelByOneStep(t *testing.T) {
 // DUR-7: the copy of an upgrade is the whole store, so somebody who reads, and keeps a part of it in the WAL, is waited out first.
 func TestAnUpgradeIsRefusedWhileSomebodyReads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
-	storeOf(t, path, 3)
+	as(t, levels{1, 1}, func() { storeOf(t, path, 3) })
 	done := readerOf(t, path)
-	storeOf(t, path, 1)
+	as(t, levels{1, 1}, func() { storeOf(t, path, 1) })
 	as(t, levels{2, 2}, func() {
 		_, err := Upgrade(context.Background(), path)
 		require.ErrorIs(t, err, store.ErrLocked)

@@ -21,6 +21,7 @@ type writer struct {
 	open  func() (*session, error)
 	clock func() events.Micros
 	turn  *turn // nil: no other process writes
+	level int
 	bell  *bell // rung behind every commit that appended
 
 	s        *session // nil: Begin opens one
@@ -29,6 +30,7 @@ type writer struct {
 	versions versions
 	starts   map[events.NodeID]events.Position
 	nodes    nodeNames
+	archive  archive
 
 	appended bool  // events that would be written, flushed or buffered
 	changed  bool  // a table changed, by Exec
@@ -251,7 +253,9 @@ func (w *writer) version(id events.StreamID, expected events.Version) (events.Ve
 }
 
 func (w *writer) storedVersion(id events.StreamID) (v events.Version, err error) {
-	const query = `SELECT coalesce(max(version), 0) FROM events WHERE stream = $1`
+	const query = `
+		SELECT max(coalesce((SELECT max(version) FROM events WHERE stream = $1), 0),
+		           coalesce((SELECT max(version) FROM archived_streams WHERE stream = $1), 0))`
 	err = w.query(func(row store.Row) error { return row.Scan(&v) }, query, id.Key())
 	return v, err
 }
