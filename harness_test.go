@@ -174,6 +174,8 @@ type faulty struct {
 	failExec  string // what a statement of a transaction must hold to fail
 }
 
+func (f *faulty) Unwrap() store.Store { return f.Store }
+
 func (f *faulty) Attach(h store.Hooks) {
 	before := h.BeforeCommit
 	h.BeforeCommit = func(tx store.Tx) error {
@@ -219,6 +221,8 @@ type faultyTx struct {
 	store.Tx
 	f *faulty
 }
+
+func (t faultyTx) Unwrap() store.Tx { return t.Tx }
 
 func (t faultyTx) Query(scan func(store.Row) error, query string, args ...any) error {
 	if t.f.failQuery != "" && strings.Contains(query, t.f.failQuery) {

@@ -441,6 +441,8 @@ func (w *world) field(c reflect.Type, f reflect.StructField) reflect.Value {
 		return pick(w, f.Name, several, several, none)
 	case reflect.TypeFor[events.UnitPlanned]():
 		return reflect.ValueOf(thePlan)
+	case reflect.TypeFor[events.RunsArchived]():
+		return pick(w, f.Name, events.RunsArchived{Segment: "9", Hash: "00", Streams: []string{"run/x"}}, events.RunsArchived{})
 	case reflect.TypeFor[events.JobOpened](), reflect.TypeFor[events.NodeStarted](), reflect.TypeFor[events.NodeRecovered]():
 		return reflect.Zero(f.Type)
 	case reflect.TypeFor[events.ScheduleDefined]():

@@ -25,6 +25,7 @@ type Node struct {
 	Steps       int           // of its wall clock that are on record
 	ConfirmedAt events.Micros // engine time when an operator last confirmed the wall clock; 0: nobody has
 	Breakers    []Breaker     // open ones (O-16)
+	Segment     string        // the newest that it has sealed
 	Restored    int           // the epoch that it has begun (DUR-5); 0: none
 }
 
@@ -50,6 +51,8 @@ func (n Node) evolve(env events.Envelope) Node {
 		n = n.breakerOpened(env.At, e)
 	case events.BreakerClosed:
 		n = n.breakerClosed(e)
+	case events.RunsArchived:
+		n.Segment = e.Segment
 	case events.StoreRestored:
 		n.Restored = e.Epoch
 	case events.NodeStopped:

@@ -55,6 +55,8 @@ func questions(a asked) (out []question) {
 		out = append(out, question{query, about, answer})
 	}
 	middle := a.from + (a.to-a.from)/2
+	add("CountArchive", middle, func(v projections.View) (any, error) { return v.CountArchive(middle) })
+	add("Archivable", nil, func(v projections.View) (any, error) { return v.Archivable(a.to, projections.Finished{}, 50) })
 	add("Head", nil, func(v projections.View) (any, error) {
 		p, at, err := v.Head()
 		return several(err, p, at)
@@ -161,6 +163,10 @@ func questions(a asked) (out []question) {
 			add("Unwoken", []any{k, id}, func(v projections.View) (any, error) { return v.Unwoken(k, middle, decider.Redrive{}, id, 50) })
 		}
 		add("UnwokenPosts", id, func(v projections.View) (any, error) { return v.UnwokenPosts(decider.Redrive{}, id, 50) })
+		add("MayBeArchived", id, func(v projections.View) (any, error) { return v.MayBeArchived(id) })
+		add("Archivable", id, func(v projections.View) (any, error) {
+			return v.Archivable(a.to, projections.Finished{Run: id, CompletedAt: middle}, 2)
+		})
 		add("HeldEffects", id, func(v projections.View) (any, error) { return v.HeldEffects(id, 50) })
 		add("Unannounced", id, func(v projections.View) (any, error) { return v.Unannounced(id, 50) })
 	}

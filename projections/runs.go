@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
@@ -14,12 +15,16 @@ import (
 // post_sync_armed is a fact of another stream, the first arm of the register. It is here so that the index runs_post
 // holds the runs of which nobody has been told, and none of those that have (REC-10). What is owed stays on record.
 //
+// archived is the position of the RunsArchived by which the run moved into a segment (L-1); NULL: it is in the log. The index
+// runs_archivable holds the runs that have ended and are in the log, by their end, so that a look for the oldest of them costs
+// nothing for those that are archived.
+//
 // effects is the state of a post_sync in exactly_once mode, which REC-10 looks at behind the arm, too. The index
 // runs_effects holds the runs that are not done, the held ones apart from those that may be armed again.
 type runs struct{}
 
 func (runs) Name() string    { return "runs" }
-func (runs) Revision() int   { return 5 }
+func (runs) Revision() int   { return 6 }
 func (runs) Tables() []Table { return []Table{{"runs", "run_id"}} }
 
 func (runs) Schema() []string {
@@ -48,6 +53,7 @@ CREATE TABLE runs (
   planned_at      INTEGER NOT NULL,
   started_at      INTEGER,
   completed_at    INTEGER,
+  archived        INTEGER,
   CHECK ((completed_at IS NULL) = ` + oneOf("status", events.RunIsPlanned, events.RunIsDispatching) + `),
   CHECK (completed_at IS NULL OR succeeded_units + failed_units + cancelled_units = total_units)
 ) STRICT, WITHOUT ROWID`,
@@ -56,11 +62,12 @@ CREATE TABLE runs (
 		`CREATE INDEX runs_retry ON runs (retry_of, run_id) WHERE retry_of IS NOT NULL`,
 		`CREATE INDEX runs_post ON runs (run_id) WHERE post_sync_owed = 1 AND post_sync_armed = 0`,
 		`CREATE INDEX runs_effects ON runs (effects, run_id) WHERE ` + oneOf("effects", decider.EffectsOpen, decider.EffectsHeld),
+		`CREATE INDEX runs_archivable ON runs (completed_at, run_id) WHERE completed_at IS NOT NULL AND archived IS NULL`,
 		`CREATE VIEW runs_view AS SELECT ` + ulidText("run_id") + ` AS run_id, ` + ulidText("job_id") + ` AS job_id,
   sync, triggered_by, mode, selection, ` + ulidText("retry_of") + ` AS retry_of, left_out, status, reason,
   total_units, succeeded_units, failed_units, cancelled_units, post_sync_owed, post_sync_armed,
   effects, ` + postsText + ` AS posts, ` + unconfirmed + ` AS unconfirmed, ` + timeText("planned_at") + ` AS planned_at, ` + timeText("started_at") + ` AS started_at,
-  ` + timeText("completed_at") + ` AS completed_at FROM runs`,
+  ` + timeText("completed_at") + ` AS completed_at, archived FROM runs`,
 	}
 }
 
@@ -81,6 +88,9 @@ const unconfirmed = `(SELECT group_concat(t.value, ', ')
         AND json_extract(x.value, '$.outcome') = 'accepted'))`
 
 func (runs) Apply(tx Writer, env events.Envelope, before, after decider.State) error {
+	if e, ok := env.Event.(events.RunsArchived); ok {
+		return archiveRuns(tx, env.Position, e)
+	}
 	switch s := after.(type) {
 	case decider.Run:
 		return applyRun(tx, env, s)
@@ -91,6 +101,26 @@ func (runs) Apply(tx Writer, env events.Envelope, before, after decider.State) e
 	}
 	return nil
 }
+
+// archiveRuns notes the runs whose own stream was sealed: with it, or before it, went all that belongs to them.
+func archiveRuns(tx Writer, at events.Position, e events.RunsArchived) error {
+	for _, name := range e.Streams {
+		text, ok := strings.CutPrefix(name, runPrefix)
+		if !ok {
+			continue
+		}
+		run, err := events.ParseRunID(text)
+		if err != nil {
+			return fmt.Errorf("archived stream %q: %w", name, err)
+		}
+		if err := tx.Exec(`UPDATE runs SET archived = $2 WHERE run_id = $1`, blob(run), int64(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var runPrefix = strings.TrimSuffix(events.RunStream(events.RunID{}).String(), events.RunID{}.String())
 
 func applyRun(tx Writer, env events.Envelope, r decider.Run) error {
 	switch e := env.Event.(type) {

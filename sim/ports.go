@@ -79,6 +79,9 @@ func (s *storePort) Read(ctx context.Context, fn func(store.Reader) error) error
 	return s.inner.Read(ctx, fn)
 }
 
+// Unwrap is the store that can archive.
+func (s *storePort) Unwrap() store.Store { return s.inner }
+
 func (s *storePort) Attach(h store.Hooks) {
 	s.hooks = h
 	s.inner.Attach(h)
@@ -95,6 +98,9 @@ type recorder struct {
 	into *[]events.Envelope
 	torn bool // there is room for one event
 }
+
+// Unwrap is the transaction that can archive.
+func (r *recorder) Unwrap() store.Tx { return r.Tx }
 
 func (r *recorder) Append(id events.StreamID, expected events.Version, m events.Meta, evs ...events.Event) ([]events.Envelope, error) {
 	if r.torn && len(*r.into) > 0 {

@@ -10,7 +10,6 @@ type Archiver interface {
 
 // ArchiveTx is a Tx of an Archiver.
 type ArchiveTx interface {
-	Tx
 	// Archive moves all rows of some streams into a sealed segment. The caller appends RunsArchived right behind it, in the
 	// same transaction: the segment has the position of that event as its name. Streams that have no row are left out; with
 	// none left there is no segment, and the zero Sealed. A stream that this commit has appended to is a *ConflictError.
@@ -24,4 +23,23 @@ type Sealed struct {
 	Events int
 	Plain  int // bytes before they were compressed
 	Bytes  int // bytes behind
+}
+
+// AsArchiver finds the Archiver in a store, which others may have wrapped; false: it has none.
+func AsArchiver(s Store) (Archiver, bool) { return unwrapped[Archiver](s) }
+
+// AsArchiveTx is the same for a transaction.
+func AsArchiveTx(t Tx) (ArchiveTx, bool) { return unwrapped[ArchiveTx](t) }
+
+func unwrapped[T, W any](x W) (found T, ok bool) {
+	for {
+		if found, ok = any(x).(T); ok {
+			return found, true
+		}
+		w, wraps := any(x).(interface{ Unwrap() W })
+		if !wraps {
+			return found, false
+		}
+		x = w.Unwrap()
+	}
 }
