@@ -84,8 +84,9 @@ func Build(ctx context.Context, c *Config, o BuildOptions) (*Built, error) {
 	b.out = &Built{Node: node.Config{
 		Store: c.Store.Path, Shared: c.Store.Mode == "shared", Unsynced: c.Store.Synchronous == "normal",
 		AllowNetworkFS: c.Store.AllowNetworkFS, Knobs: c.Knobs, Logger: o.Logger, Version: o.Version,
-		MaxBytes: int64(c.Store.MaxBytes),
-		Backups:  node.Backups{Every: c.Store.Backup.Every, Dir: c.Store.Backup.Dir, Keep: c.Store.Backup.Keep},
+		MaxBytes:  int64(c.Store.MaxBytes),
+		Retention: node.Retention{ArchiveAfter: c.Retention.ArchiveAfter},
+		Backups:   node.Backups{Every: c.Store.Backup.Every, Dir: c.Store.Backup.Dir, Keep: c.Store.Backup.Keep},
 	}}
 	b.workers()
 	made := make([]parts, len(c.Syncs))

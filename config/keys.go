@@ -64,7 +64,7 @@ func storeKeys() []Key {
 			Doc: "How many backups stay; the oldest goes first.",
 		},
 		{
-			Path: "retention.archive_after", Later: true, Form: Duration, Default: "30d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.ArchiveAfter }),
+			Path: "retention.archive_after", Form: Duration, Default: "30d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.ArchiveAfter }),
 			Doc: "Age at which finished runs move to sealed segments. 0: never.",
 		},
 		{

@@ -241,9 +241,9 @@ workers: {local: 0}
 func TestAKeyThatChangesNothingIsSaid(t *testing.T) {
 	require.Empty(t, mustLoad(t, "version: 1\nrelay: {batch: 7}\n").Notes())
 	require.Equal(t, []string{
-		"towline.yaml:2: retention.archive_after: nothing acts on it in this release",
 		"TOWLINE_RETENTION_PURGE_AFTER: retention.purge_after: nothing acts on it in this release",
-	}, mustLoad(t, "version: 1\nretention: {archive_after: 1d}\n", "TOWLINE_RETENTION_PURGE_AFTER=2d").Notes())
+		"towline.yaml:2: retention.failed_purge_after: nothing acts on it in this release",
+	}, mustLoad(t, "version: 1\nretention: {failed_purge_after: 40d}\n", "TOWLINE_RETENTION_PURGE_AFTER=31d").Notes())
 }
 
 // EX-1: the config of a command is handed on as it was written: no digit is lost, and a date stays what it looks like.

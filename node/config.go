@@ -64,6 +64,8 @@ type Config struct {
 	VerifyEvery time.Duration
 	// MaxBytes is the size budget of the store (towline.Config.MaxBytes, DUR-6); zero: none.
 	MaxBytes int64
+	// Retention says which finished runs a running node archives by itself; zero: none.
+	Retention Retention
 	// Backups are made by a running node into a folder; zero: none.
 	Backups Backups
 	// Unsynced gives up durability across power loss for speed (DUR-2); the start says so.
@@ -125,6 +127,9 @@ func (c Config) check(logger *slog.Logger) error {
 		return errors.New("store is empty: give the path of the store's file, which is made if it is missing")
 	}
 	if err := c.Backups.check(); err != nil {
+		return err
+	}
+	if err := c.Retention.check(); err != nil {
 		return err
 	}
 	for _, s := range c.Syncs {

@@ -41,6 +41,7 @@ type Node struct {
 	logger   *slog.Logger
 	backups  backups
 	verified verified
+	pruner   pruner
 
 	mu      sync.Mutex
 	begun   bool               // it was run, or closed
@@ -54,6 +55,7 @@ type Node struct {
 // it returns; what is due is published by Run. No goroutine of the node runs yet.
 func Open(ctx context.Context, c Config) (*Node, error) {
 	n := &Node{c: c, bus: c.Bus, logger: c.Logger}
+	n.pruner.state.ArchiveAfter, n.pruner.changed = c.Retention.ArchiveAfter, make(chan struct{}, 1)
 	if n.logger == nil {
 		n.logger = slog.Default()
 	}
@@ -229,6 +231,7 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error { return n.verifyDaily(relaying) })
 	group.Go(func() error { return n.schedules(relaying) })
 	group.Go(func() error { return n.keepBackups(relaying) })
+	group.Go(func() error { return n.prune(relaying) })
 	if n.workers() < 0 {
 		n.logger.Info("no local workers: what has no route is left to other processes of the store")
 	}

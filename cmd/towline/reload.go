@@ -9,6 +9,7 @@ import (
 
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/config"
+	"github.com/towline-dev/towline/node"
 )
 
 // reloads takes each SIGHUP as a wish to read the configuration again.
@@ -44,6 +45,9 @@ func (e *engine) reload(ctx context.Context) error {
 		return fmt.Errorf("%s cannot change while the engine runs: take it back, or restart", strings.Join(fixed, ", "))
 	}
 	if err := e.node.Engine().Reload(ctx, later.Knobs, towline.Actor{Name: "SIGHUP"}); err != nil {
+		return err
+	}
+	if err := e.node.SetRetention(node.Retention{ArchiveAfter: later.Retention.ArchiveAfter}); err != nil {
 		return err
 	}
 	for _, note := range later.Notes() {

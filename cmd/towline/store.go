@@ -18,12 +18,12 @@ import (
 
 func (p *program) storeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "store", Short: "Look at the store, copy it, restore it, upgrade it",
+		Use: "store", Short: "Look at the store, copy it, restore it, archive finished runs, upgrade it",
 		Example: "  towline store info\n  towline store backup /mnt/backup/towline.db",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    func(cmd *cobra.Command, args []string) error { return p.group(cmd, args) },
 	}
-	c.AddCommand(p.storeInfo(), p.storeBackup(), p.storeRestore(), p.storeUpgrade())
+	c.AddCommand(p.storeInfo(), p.storeBackup(), p.storeRestore(), p.storePrune(), p.storeUpgrade())
 	return c
 }
 

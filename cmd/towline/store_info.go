@@ -32,6 +32,16 @@ type storeFacts struct {
 	Full     int64           `json:"full_bytes"` // no run is accepted with which used and owed would pass this; 0: no budget
 	Tables   []tableFacts    `json:"tables"`
 	Backups  backupFacts     `json:"backups"`
+	Archive  archiveFacts    `json:"archive"`
+}
+
+type archiveFacts struct {
+	After    string    `json:"after"` // 0s: nothing is archived
+	Segments int       `json:"segments"`
+	Events   int       `json:"events"`
+	Plain    int64     `json:"plain_bytes"`
+	Bytes    int64     `json:"bytes"`
+	Newest   time.Time `json:"newest,omitzero"` // when the newest segment was sealed
 }
 
 type tableFacts struct {
@@ -76,6 +86,12 @@ func (p *program) factsOf(ctx context.Context, c *config.Config) (f storeFacts, 
 		File: i.Path, Level: i.Level, Writes: i.Writes, Epoch: i.Epoch, Seq: i.Head, Bytes: i.Bytes, WAL: i.WAL, Used: i.Used, Free: i.Free,
 		MaxBytes: int64(c.Store.MaxBytes), Tables: []tableFacts{},
 		Backups: backupFacts{Dir: c.Store.Backup.Dir, Every: c.Store.Backup.Every.String()},
+	}
+	f.Archive = archiveFacts{
+		After: c.Retention.ArchiveAfter.String(), Segments: i.Archive.Count, Events: i.Archive.Events, Plain: i.Archive.Plain, Bytes: i.Archive.Bytes,
+	}
+	if i.Archive.Newest != 0 {
+		f.Archive.Newest = i.Archive.Newest.Time()
 	}
 	if i.At != 0 {
 		f.At = i.At.Time()
@@ -131,6 +147,7 @@ func (f storeFacts) write(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "backups  none in %s\n", f.Backups.Dir)
 	}
+	fmt.Fprintln(w, "archive  "+f.Archive.inWords())
 	for i, t := range f.Tables {
 		if i == mostTables {
 			fmt.Fprintf(w, "         and %s\n", plural(len(f.Tables)-i, "more table", "more tables"))
@@ -138,6 +155,24 @@ func (f storeFacts) write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%9s  %s\n", size(t.Bytes), t.Name)
 	}
+}
+
+func (a archiveFacts) inWords() string {
+	if a.Segments == 0 {
+		return "nothing yet"
+	}
+	return fmt.Sprintf("%s with %s in %s, %s before; the newest of %s", plural(a.Segments, "segment", "segments"), plural(a.Events, "event", "events"),
+		size(a.Bytes), size(a.Plain), a.Newest.Local().Format(time.DateTime))
+}
+
+// checkArchive says how much was archived, and by when; a store that may not be archived yet is named (DUR-7).
+func (f storeFacts) checkArchive() finding {
+	a := finding{What: "archive", State: fine, Text: f.Archive.inWords()}
+	const archives = 2 // the level from which on a store does
+	if f.Level < archives && f.Archive.After != "0s" {
+		a.State, a.Text, a.Fix = warning, fmt.Sprintf("a store of level %d is not archived, so it grows", f.Level), "stop the engine and run: towline store upgrade"
+	}
+	return a
 }
 
 // nearness says how near a refusal is (DUR-6).
@@ -158,12 +193,15 @@ func checkBudget(f storeFacts) []finding {
 	said := finding{What: "budget", State: fine, Text: size(b.Max) + ", " + nearness(b)}
 	switch {
 	case b.Refuses():
-		said.State, said.Fix = failed, "raise store.max_bytes"
+		said.State, said.Fix = failed, makeRoom
 	case b.Ratio() > nearlyFull:
-		said.State, said.Fix = warning, "raise store.max_bytes"
+		said.State, said.Fix = warning, makeRoom
 	}
 	return []finding{said}
 }
+
+// makeRoom is what to do about a budget that is used up.
+const makeRoom = "archive finished runs (towline store prune --older-than 7d), or raise store.max_bytes"
 
 // nearlyFull is from where check warns, as the alert TowlineBudget does.
 const nearlyFull = 0.9
@@ -175,6 +213,7 @@ func (p *program) checkKept(ctx context.Context, c *config.Config) (out []findin
 		return nil // checkStore says why
 	}
 	out = append(out, checkBudget(f)...)
+	out = append(out, f.checkArchive())
 	every := c.Store.Backup.Every
 	if every <= 0 {
 		return out

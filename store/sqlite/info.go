@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/towline-dev/towline/events"
 )
 
 // Info is what a store says of itself to whoever only reads it.
@@ -15,8 +17,18 @@ type Info struct {
 	Used    int64   // bytes that hold something, also those that only the WAL has (DUR-6)
 	Free    int64   // bytes that hold nothing any more
 	Tables  []Table // the largest first
-	Writes  int     // the highest format level to which this release can raise it
-	Release int     // the highest that this release reads
+	Archive Segments
+	Writes  int // the highest format level to which this release can raise it
+	Release int // the highest that this release reads
+}
+
+// Segments are what was archived.
+type Segments struct {
+	Count  int
+	Events int
+	Plain  int64         // bytes of the events
+	Bytes  int64         // bytes that they take
+	Newest events.Micros // when the newest was sealed; 0: there is none
 }
 
 // Table is how much room a table takes, with its indexes.
@@ -66,6 +78,9 @@ func Look(ctx context.Context, path string) (i Info, err error) {
 	if err := i.measure(ctx, db); err != nil {
 		return i, err
 	}
+	if err := i.countSegments(ctx, db); err != nil {
+		return i, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return i, err
@@ -75,6 +90,21 @@ func Look(ctx context.Context, path string) (i Info, err error) {
 		i.WAL = wal.Size()
 	}
 	return i, nil
+}
+
+// countSegments counts what was archived; a store of an older release has no table for it.
+func (i *Info) countSegments(ctx context.Context, db *sql.DB) error {
+	made := false
+	const table = `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'segments')`
+	if err := db.QueryRowContext(ctx, table).Scan(&made); err != nil || !made {
+		return err
+	}
+	const sum = `
+		SELECT count(*), coalesce(sum(events), 0), coalesce(sum(plain), 0), coalesce(sum(length(data)), 0),
+		       coalesce((SELECT at FROM events WHERE position = (SELECT max(id) FROM segments)), 0)
+		FROM segments`
+	a := &i.Archive
+	return db.QueryRowContext(ctx, sum).Scan(&a.Count, &a.Events, &a.Plain, &a.Bytes, &a.Newest)
 }
 
 // measure counts the pages of each table, which reads all of them.

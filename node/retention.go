@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/store"
+)
+
+// Retention says how long finished runs stay in the log.
+type Retention struct {
+	ArchiveAfter time.Duration // age at which they move to sealed segments (L-1); zero: never
+}
+
+func (r Retention) check() error {
+	if r.ArchiveAfter < 0 {
+		return fmt.Errorf("retention: archive after %s is no age: give one, or 0 for never", r.ArchiveAfter)
+	}
+	return nil
+}
+
+// PruneState is how the pruner of a node fares.
+type PruneState struct {
+	ArchiveAfter time.Duration    `json:"archive_after,omitzero"`
+	Last         time.Time        `json:"last,omitzero"`  // when it looked last; zero: it has not yet
+	Archived     towline.Archived `json:"archived"`       // since the start of the node
+	Error        string           `json:"error,omitzero"` // why it stopped last time; empty: it did not
+}
+
+// pruner is the loop that archives.
+type pruner struct {
+	mu      sync.Mutex
+	state   PruneState
+	changed chan struct{} // rung when the age is another one
+}
+
+const (
+	pruneFirst = time.Minute      // behind a start, which has better things to do
+	pruneEvery = 10 * time.Minute // between two looks
+	prunePause = 100 * time.Millisecond
+)
+
+// PruneState says how the pruner fares (Config.Retention).
+func (n *Node) PruneState() PruneState {
+	n.pruner.mu.Lock()
+	defer n.pruner.mu.Unlock()
+	return n.pruner.state
+}
+
+// SetRetention puts another age in force, without a restart. Runs that are old enough now are archived at once.
+func (n *Node) SetRetention(r Retention) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	n.pruner.mu.Lock()
+	defer n.pruner.mu.Unlock()
+	if n.pruner.state.ArchiveAfter == r.ArchiveAfter {
+		return nil
+	}
+	n.pruner.state.ArchiveAfter = r.ArchiveAfter
+	select {
+	case n.pruner.changed <- struct{}{}:
+	default: // it was told already
+	}
+	return nil
+}
+
+func (n *Node) notePruner(change func(*PruneState)) {
+	n.pruner.mu.Lock()
+	defer n.pruner.mu.Unlock()
+	change(&n.pruner.state)
+}
+
+// prune archives what is old enough, one segment at a time and with pauses: nothing waits for it, and a failure is logged,
+// shown and tried again.
+func (n *Node) prune(ctx context.Context) error {
+	timer := time.NewTimer(pruneFirst)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.pruner.changed:
+		case <-timer.C:
+		}
+		more, err := n.pruneOnce(ctx)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, towline.ErrStopped):
+			return nil
+		case err != nil:
+			if n.PruneState().Error != err.Error() {
+				n.logger.Error("archive finished runs", "error", err)
+			}
+			n.notePruner(func(s *PruneState) { s.Error = err.Error() })
+			timer.Reset(pruneEvery)
+		case more:
+			timer.Reset(prunePause)
+		default:
+			timer.Reset(pruneEvery)
+		}
+	}
+}
+
+// pruneOnce archives one batch. A store whose format level is too low for it is no failure: it waits for its upgrade.
+func (n *Node) pruneOnce(ctx context.Context) (more bool, err error) {
+	age := n.PruneState().ArchiveAfter
+	if age <= 0 {
+		return false, nil
+	}
+	a, err := n.engine.ArchiveRuns(ctx, age)
+	if errors.Is(err, towline.ErrNoArchive) {
+		return false, nil
+	}
+	n.notePruner(func(s *PruneState) {
+		s.Archived.Add(a)
+		s.Last = n.wall()
+		if err == nil {
+			s.Error = ""
+		}
+	})
+	if errors.Is(err, store.ErrFormat) {
+		n.notePruner(func(s *PruneState) { s.Error = err.Error() })
+		return false, nil
+	}
+	if a.Segments > 0 {
+		n.logger.Info("archived finished runs", "runs", a.Runs, "segments", a.Segments, "events", a.Events, "bytes", a.Bytes)
+	}
+	return a.More && a.Segments > 0, err
+}
+
+// Prune archives all runs that ended at least age ago, now. each is told what was done so far, after each batch.
+func (n *Node) Prune(ctx context.Context, age time.Duration, each func(towline.Archived)) (all towline.Archived, err error) {
+	for {
+		a, err := n.engine.ArchiveRuns(ctx, age)
+		all.Add(a)
+		each(all)
+		if err != nil || !a.More || a.Segments == 0 || ctx.Err() != nil {
+			return all, errors.Join(err, ctx.Err())
+		}
+	}
+}
