@@ -202,3 +202,33 @@ func TestALargeRunIsArchivedInParts(t *testing.T) {
 		})
 	}
 }
+
+// PF-11, D-22: an archived run of 50 units takes no more than 15 KiB: its part of a segment, the places of its streams, and
+// the event that says so. What was live is read from the pages, too, so both are what the file pays.
+func TestAnArchivedRunIsSmall(t *testing.T) {
+	const runs, limit = 20, 15 << 10
+	w := capped(t, towline.Knobs{CapRun: 50, CapBucket: 50}, "north")
+	for range runs {
+		p := w.started(days("north", 50))
+		w.deliver(w.complete)
+		require.Equal(t, events.RunSucceeded, w.run(p.Run).Status)
+	}
+	w.advance(month)
+	pages := func(tables ...string) (bytes int) {
+		for _, name := range tables {
+			var n int
+			require.NoError(t, w.file.DB().QueryRow(`SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name = $1 OR name = 'sqlite_autoindex_' || $1 || '_1'`, name).Scan(&n))
+			bytes += n
+		}
+		return bytes
+	}
+	live := pages("events")
+	began := time.Now()
+	a := w.archived(month)
+	took := time.Since(began) / time.Duration(a.Segments)
+	require.Equal(t, runs, a.Runs)
+	archived := pages("events", "segments", "archived_streams", "segment_pages")
+	t.Logf("a run of 50 units: %d bytes in the log, %d archived with all that stays in the log; %d in the segments; %s for each of %d segments",
+		live/runs, archived/runs, int(a.Bytes)/runs, took, a.Segments)
+	require.Less(t, archived/runs, limit)
+}

@@ -1,0 +1,51 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/node"
+)
+
+// L-1, CFG-3: a running node archives what is old enough as soon as it may, which a reload can say; it tells what it has done,
+// and its log proves as before.
+func TestANodeArchives(t *testing.T) {
+	n := open(t, node.Config{Syncs: []node.Sync{works(nothingToDo)}})
+	r := start(t, n)
+	p := plan(t, n, 3)
+	run, err := n.Engine().Wait(t.Context(), p.Run)
+	require.NoError(t, err)
+	require.Equal(t, events.RunSucceeded, run.Status)
+	require.Zero(t, n.PruneState().Archived, "nobody has asked for it")
+	require.ErrorContains(t, n.SetRetention(node.Retention{ArchiveAfter: -time.Second}), "is no age")
+	before := logOf(t, n)
+	age := time.Microsecond
+	waitFor(t, n, func() bool { // its last wakeups may be under way still
+		age++
+		require.NoError(t, n.SetRetention(node.Retention{ArchiveAfter: age}))
+		return n.PruneState().Archived.Runs == 1
+	})
+	s := n.PruneState()
+	require.Empty(t, s.Error)
+	require.Equal(t, 1, s.Archived.Segments)
+	require.False(t, s.Last.IsZero())
+	require.Equal(t, before, logOf(t, n)[:len(before)])
+	require.Equal(t, age, s.ArchiveAfter)
+	requireGood(t, n)
+	r.end()
+}
+
+// L-1, DUR-7: a store of level 1 is not archived. Its node says what to do, and works.
+func TestAStoreOfAnOlderLevelSaysWhy(t *testing.T) {
+	path, _ := previousStore(t)
+	n := open(t, node.Config{Store: path, Syncs: []node.Sync{works(nothingToDo)}, Retention: node.Retention{ArchiveAfter: time.Hour}})
+	r := start(t, n)
+	require.NoError(t, n.SetRetention(node.Retention{ArchiveAfter: time.Microsecond}))
+	waitFor(t, n, func() bool { return n.PruneState().Error != "" })
+	require.Contains(t, n.PruneState().Error, "towline store upgrade")
+	require.Zero(t, n.PruneState().Archived)
+	r.end()
+}
