@@ -99,7 +99,7 @@ func TestANewerStoreIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	n := open(t, node.Config{Store: path})
 	require.NoError(t, n.Close())
-	execute(t, path, "PRAGMA user_version = 2")
+	execute(t, path, "PRAGMA user_version = 3")
 	_, err := node.Open(t.Context(), node.Config{Store: path})
 	require.Error(t, err)
 	text, readErr := os.ReadFile(operating)
