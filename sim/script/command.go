@@ -44,7 +44,7 @@ var commands = map[string]Command{
 	"run": Run{}, "advance": Advance{}, "steps": Steps{}, "step": Step{}, "until": Until{}, "crash": Crash{}, "kill": Kill{},
 	"boot": Boot{}, "stop": Stop{}, "hold": Hold{}, "wake": Wake{}, "clock": Clock{}, "fault": Fault{}, "fault off": FaultOff{},
 	"backup": Backup{}, "restore": Restore{},
-	"purge": Purge{}, "calm": Calm{}, "pass": Pass{}, "rebuild": Rebuild{}, "quietly": Quietly{},
+	"purge": Purge{}, "calm": Calm{}, "pass": Pass{}, "rebuild": Rebuild{}, "archive": Archive{}, "quietly": Quietly{},
 
 	"show": Show{}, "check": Check{},
 }

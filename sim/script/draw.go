@@ -93,7 +93,7 @@ func (d drawing) breaking(nodes int) Command {
 	case 11:
 		return Clock{By: oneOf(d, "+10s", "-10s", "+10m", "-10m", "+1h", "-1h", "+14d", "-14d")}
 	case 12:
-		return oneOf[Command](d, Purge{}, Pass{}, Rebuild{})
+		return oneOf[Command](d, Purge{}, Pass{}, Rebuild{}, Archive{For: time.Second})
 	}
 	return d.foreign()
 }

@@ -104,6 +104,11 @@ type (
 	// Rebuild makes all views anew, from the log.
 	Rebuild struct{}
 
+	// Archive archives finished runs that are so old (L-1).
+	Archive struct {
+		For time.Duration `line:"arg"`
+	}
+
 	// Quietly plays a command, and says nothing of it.
 	Quietly struct {
 		Line string `line:"rest"`
@@ -129,6 +134,7 @@ func (c FaultOff) String() string { return line(c) }
 func (c Purge) String() string    { return line(c) }
 func (c Pass) String() string     { return line(c) }
 func (c Rebuild) String() string  { return line(c) }
+func (c Archive) String() string  { return line(c) }
 func (c Quietly) String() string  { return line(c) }
 
 func (Run) play(ctx context.Context, p *Player) error {
@@ -435,6 +441,18 @@ func (Pass) play(ctx context.Context, p *Player) error {
 
 func (Rebuild) play(ctx context.Context, p *Player) error {
 	return p.ask(ctx, func(e *towline.Engine) error { return e.Rebuild(ctx) })
+}
+
+func (c Archive) play(ctx context.Context, p *Player) error {
+	return p.ask(ctx, func(e *towline.Engine) error {
+		for {
+			a, err := e.ArchiveRuns(ctx, c.For)
+			if err != nil || a.Segments == 0 {
+				return err
+			}
+			p.trace.say("archived: %d", a.Runs)
+		}
+	})
 }
 
 func (c Quietly) check() error {
