@@ -219,12 +219,13 @@ func TestASealIsUndoneWithItsTransaction(t *testing.T) {
 // L-1: whatever is changed in a segment, whoever reads it gets an error that names it, and no wrong event.
 func TestADamagedSegmentIsNamed(t *testing.T) {
 	for name, damage := range map[string]string{
-		"a byte of it":          `UPDATE segments SET data = cast(substr(data, 1, 40) || CASE substr(data, 41, 1) WHEN x'00' THEN x'01' ELSE x'00' END || substr(data, 42) AS BLOB)`,
-		"its end":               `UPDATE segments SET data = substr(data, 1, length(data) - 1)`,
-		"all of it":             `UPDATE segments SET data = x''`,
-		"its hash":              `UPDATE segments SET hash = zeroblob(32)`,
-		"it is that of another": `UPDATE segments SET data = (SELECT data FROM segments AS o WHERE o.id <> segments.id)`,
-		"it is gone":            `DELETE FROM segments`,
+		"a byte of it":                         `UPDATE segments SET data = cast(substr(data, 1, 40) || CASE substr(data, 41, 1) WHEN x'00' THEN x'01' ELSE x'00' END || substr(data, 42) AS BLOB)`,
+		"its end":                              `UPDATE segments SET data = substr(data, 1, length(data) - 1)`,
+		"all of it":                            `UPDATE segments SET data = x''`,
+		"its hash":                             `UPDATE segments SET hash = zeroblob(32)`,
+		"it is that of another":                `UPDATE segments SET data = (SELECT data FROM segments AS o WHERE o.id <> segments.id)`,
+		"it is gone":                           `DELETE FROM segments`,
+		"all of it, with the hash that it has": `UPDATE segments SET (data, hash) = (SELECT data, hash FROM segments AS o WHERE o.id <> segments.id)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
@@ -318,6 +319,27 @@ func archiveForEver(path string) error {
 		}
 		fmt.Println("sealed", sealed.Name)
 	}
+}
+
+// L-1, DUR-6: a seal for which the disk has no room undoes itself, says so, and succeeds when there is room.
+func TestASealOnAFullDisk(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "towline.db"), Options{})
+	growStreams(t, s, rand.New(rand.NewPCG(6, 6)), 3000)
+	var ids []events.StreamID
+	for i := range 100 {
+		ids = append(ids, unit(byte(1+i)))
+	}
+	before := readAll(t, s)
+	for pages := range 3 {
+		fill(t, s, pages)
+		_, err := archiveStreams(s, ids...)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.Equal(t, before, readAll(t, s))
+	}
+	sealed, err := archiveStreams(s, ids...)
+	require.NoError(t, err)
+	require.Equal(t, len(before), sealed.Events)
+	require.Equal(t, before, readAll(t, s)[:len(before)])
 }
 
 // L-1: a process that is killed while it seals leaves a log without a gap: a stream is in it whole, or in a segment whole.

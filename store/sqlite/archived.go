@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
@@ -156,15 +157,26 @@ func inOrder(rows []stored) []stored {
 	return slices.CompactFunc(rows, func(a, b stored) bool { return a.position == b.position })
 }
 
+// selectSegment is the hash of a segment, and the one that the log says. In the transaction that seals it the log is silent yet.
+const selectSegment = `
+	SELECT s.hash, coalesce(e.data ->> '$.hash', '')
+	FROM segments AS s
+	LEFT JOIN events AS e ON e.position = s.id AND e.type = $2
+	WHERE s.id = $1`
+
 // segment reads a sealed segment, or remembers it. One that is not what was sealed is an error that names it.
 func (q querier) segment(a *archive, id int64) ([]stored, error) {
 	var hash, data []byte
-	err := q(func(row store.Row) error { return row.Scan(&hash) }, `SELECT hash FROM segments WHERE id = $1`, id)
+	var said string
+	err := q(func(row store.Row) error { return row.Scan(&hash, &said) }, selectSegment, id, int(events.TypeRunsArchived))
 	if err != nil {
 		return nil, err
 	}
 	if hash == nil {
 		return nil, fmt.Errorf("segment %d: %w: it is missing", id, errSegment)
+	}
+	if found := hex.EncodeToString(hash); said != "" && said != found {
+		return nil, fmt.Errorf("segment %d: %w: its hash is %s, and the log says that it was sealed with %s", id, errSegment, found, said)
 	}
 	if rows := a.remembered(id, string(hash)); rows != nil {
 		return rows, nil

@@ -20,9 +20,8 @@ type groupRow struct {
 const (
 	selectGroup  = `SELECT id, position FROM feed_groups WHERE name = $1`
 	selectGroups = `
-		SELECT g.name, g.position, coalesce(e.at, 0)
+		SELECT g.name, g.position, coalesce((SELECT e.at FROM events AS e WHERE e.position > g.position ORDER BY e.position LIMIT 1), 0)
 		FROM feed_groups AS g
-		LEFT JOIN events AS e ON e.position = g.position + 1
 		ORDER BY g.name`
 	insertGroup = `
 		INSERT INTO feed_groups (name, position)

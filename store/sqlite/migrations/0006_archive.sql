@@ -78,3 +78,16 @@ BEGIN
   SELECT RAISE(ABORT, 'a segment is sealed');
 END;
 -- +goose StatementEnd
+
+-- What the group waits for may be in a segment: then it is told by the next event that is not.
+DROP VIEW feed_groups_view;
+CREATE VIEW feed_groups_view (name, position, lag, waiting_since) AS
+SELECT g.name,
+       g.position,
+       max(0, (SELECT coalesce(max(position), 0) FROM events) - g.position),
+       (SELECT strftime('%Y-%m-%dT%H:%M:%S', (e.at - e.at % 1000000) / 1000000, 'unixepoch') || printf('.%06dZ', e.at % 1000000)
+        FROM events AS e
+        WHERE e.position > g.position
+        ORDER BY e.position
+        LIMIT 1)
+FROM feed_groups AS g;
