@@ -55,6 +55,9 @@ func child() int {
 	if role := os.Getenv(messageRole); role != "" {
 		return messageChild(role)
 	}
+	if os.Getenv(pruneRole) != "" {
+		return pruneChild()
+	}
 	in := bufio.NewScanner(os.Stdin)
 	told := make(chan struct{}, 1)
 	go func() {
