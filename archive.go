@@ -70,7 +70,8 @@ func (e *Engine) ArchiveRuns(ctx context.Context, age time.Duration) (a Archived
 	if first := batch[0]; first.Units > unitsPerSegment {
 		err = e.archiveLarge(ctx, first, &a)
 	} else {
-		err = e.archiveBatch(ctx, batch, &a)
+		name := func(f projections.Finished) string { return events.RunStream(f.Run).String() }
+		err = Apart(ctx, batch, name, func(runs []projections.Finished) error { return e.archiveBatch(ctx, runs, &a) })
 	}
 	if err != nil {
 		return a, fmt.Errorf("archive runs: %w", err)
@@ -137,10 +138,7 @@ func (e *Engine) archiveLarge(ctx context.Context, f projections.Finished, a *Ar
 			if i == len(parts)-1 {
 				return part, []string{events.RunStream(f.Run).String()}, nil
 			}
-			for _, id := range part {
-				names = append(names, id.String())
-			}
-			return part, names, nil
+			return part, []string{events.RunStream(f.Run).String() + "/units"}, nil
 		})
 		if err != nil {
 			return err
@@ -149,7 +147,8 @@ func (e *Engine) archiveLarge(ctx context.Context, f projections.Finished, a *Ar
 	return nil
 }
 
-// sealed seals what fn finds, in one transaction. A name that stands for a run stands for all of it that is not sealed yet.
+// sealed seals what fn finds, in one transaction. The name of a run stands for all of it that is not sealed yet, and with
+// "/units" behind it for some of its units: the event stays short, and the segment has the streams themselves.
 func (e *Engine) sealed(ctx context.Context, a *Archived, fn func(*Tx) ([]events.StreamID, []string, error)) error {
 	var s store.Sealed
 	runs := 0

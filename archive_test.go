@@ -232,3 +232,26 @@ func TestAnArchivedRunIsSmall(t *testing.T) {
 		live/runs, archived/runs, int(a.Bytes)/runs, took, a.Segments)
 	require.Less(t, archived/runs, limit)
 }
+
+// L-1: one run that cannot be sealed does not keep the others: here a table of the application refers to an event of it. The
+// error names it.
+func TestARunThatCannotBeSealedKeepsNobody(t *testing.T) {
+	w := capped(t, towline.Knobs{}, "north", "south", "east")
+	var runs []events.RunID
+	for _, name := range []string{"north", "south", "east"} {
+		p := w.started(days(name, 2))
+		w.deliver(w.complete)
+		runs = append(runs, p.Run)
+	}
+	w.sql(`CREATE TABLE note (at INTEGER REFERENCES events (position))`)
+	_, err := w.file.DB().Exec(`INSERT INTO note SELECT max(position) FROM events WHERE stream = $1`, events.RunStream(runs[0]).Key())
+	require.NoError(t, err)
+	w.advance(month)
+	a, err := w.e.ArchiveRuns(context.Background(), month)
+	require.ErrorContains(t, err, "run/"+runs[0].String())
+	require.Equal(t, 2, a.Runs)
+	require.Positive(t, w.live(runs[0]))
+	require.Zero(t, w.live(runs[1])+w.live(runs[2]))
+	w.sql(`DROP TABLE note`)
+	require.Equal(t, 1, w.archived(month).Runs)
+}

@@ -97,6 +97,9 @@ func (n *Node) prune(ctx context.Context) error {
 			}
 			n.notePruner(func(s *PruneState) { s.Error = err.Error() })
 			timer.Reset(pruneEvery)
+			if more { // the others go on
+				timer.Reset(prunePause)
+			}
 		case more:
 			timer.Reset(prunePause)
 		default:
@@ -132,13 +135,14 @@ func (n *Node) pruneOnce(ctx context.Context) (more bool, err error) {
 	return a.More && a.Segments > 0, err
 }
 
-// Prune archives all runs that ended at least age ago, now. each is told what was done so far, after each batch.
+// Prune archives all runs that ended at least age ago, now. each is told what was done so far, after each batch. A run that
+// cannot be archived keeps none of the others; the error names it.
 func (n *Node) Prune(ctx context.Context, age time.Duration, each func(towline.Archived)) (all towline.Archived, err error) {
 	for {
 		a, err := n.engine.ArchiveRuns(ctx, age)
 		all.Add(a)
 		each(all)
-		if err != nil || !a.More || a.Segments == 0 || ctx.Err() != nil {
+		if !a.More || a.Segments == 0 || ctx.Err() != nil {
 			return all, errors.Join(err, ctx.Err())
 		}
 	}

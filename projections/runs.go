@@ -106,7 +106,7 @@ func (runs) Apply(tx Writer, env events.Envelope, before, after decider.State) e
 func archiveRuns(tx Writer, at events.Position, e events.RunsArchived) error {
 	for _, name := range e.Streams {
 		text, ok := strings.CutPrefix(name, runPrefix)
-		if !ok {
+		if !ok || strings.Contains(text, "/") { // a part of a run, whose own stream follows
 			continue
 		}
 		run, err := events.ParseRunID(text)
