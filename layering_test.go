@@ -77,7 +77,6 @@ var layers = map[string]layer{
 		files: map[string][]string{
 			"migrate.go": {"github.com/pressly/goose/v3"},
 			"outbox.go":  {message, watermillRoot, watermillSQL},
-			"segment.go": {"github.com/klauspost/compress/zstd"},
 
 			"feed.go":            {message, watermillRoot, watermillSQL},
 			"feed_adapters.go":   {watermillSQL},

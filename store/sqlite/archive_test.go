@@ -361,3 +361,31 @@ func TestAKillWhileItSeals(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// HC-54: what an archive leaves free is given back when somebody asks for it, and the log is what it was.
+func TestAStoreIsMadeSmall(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "towline.db")
+	s, err := Open(ctx, path, Options{})
+	require.NoError(t, err)
+	growStreams(t, s, rand.New(rand.NewPCG(8, 8)), 6000)
+	var ids []events.StreamID
+	for i := range 100 {
+		ids = append(ids, unit(byte(1+i)))
+	}
+	_, err = archiveStreams(s, ids...)
+	require.NoError(t, err)
+	log := readAll(t, s)
+	require.ErrorIs(t, Compact(ctx, path, Options{}), store.ErrLocked)
+	require.NoError(t, s.Close())
+	before, err := Look(ctx, path)
+	require.NoError(t, err)
+	require.Greater(t, before.Free, before.Bytes/2)
+	require.NoError(t, Compact(ctx, path, Options{}))
+	after, err := Look(ctx, path)
+	require.NoError(t, err)
+	require.Zero(t, after.Free)
+	require.Less(t, after.Bytes, before.Bytes/2)
+	require.Equal(t, before.Level, after.Level)
+	require.Equal(t, log, logOf(t, path))
+}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,14 +11,12 @@ import (
 	"io"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/towline-dev/towline/events"
 )
 
 // The plain form of a segment is text: a line for each stream, an empty line, and for each event, by position, a line of
 // numbers with its three texts behind it. A position, a tx and a time are written as the distance to the one before, for
-// that is what compresses. `zstd -d` shows it to a person. It is a file format: a segment is never written again.
+// that is what compresses. `gunzip` shows it to a person. It is a file format: a segment is never written again.
 
 // sealed is a stream in a segment.
 type sealed struct {
@@ -57,12 +56,15 @@ func seal(rows []stored) (segment, error) {
 		plain.WriteByte('\n')
 		before = *e
 	}
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
-	if err != nil {
-		return segment{}, err
+	var data bytes.Buffer
+	z, err := gzip.NewWriterLevel(&data, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write(plain.Bytes())
 	}
-	data := enc.EncodeAll(plain.Bytes(), nil)
-	return segment{streams: streams, events: len(rows), plain: plain.Len(), hash: hashOf(streams), data: data}, enc.Close()
+	if err == nil {
+		err = z.Close()
+	}
+	return segment{streams: streams, events: len(rows), plain: plain.Len(), hash: hashOf(streams), data: data.Bytes()}, err
 }
 
 // streamsOf are the streams of some rows by key, with their hashes, and the place of each.
@@ -107,12 +109,11 @@ const maxPlain = 256 << 20
 
 // unseal reads the events of a segment, in the order of their positions, and proves that they are those that were sealed.
 func unseal(data []byte, hash []byte) ([]stored, error) {
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPlain))
+	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errSegment, err)
 	}
-	defer dec.Close()
-	plain, err := dec.DecodeAll(data, nil)
+	plain, err := io.ReadAll(io.LimitReader(z, maxPlain))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errSegment, err)
 	}

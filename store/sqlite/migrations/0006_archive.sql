@@ -8,7 +8,7 @@ CREATE TABLE segments (
   events INTEGER NOT NULL CHECK (events > 0),
   plain  INTEGER NOT NULL CHECK (plain > 0),        -- bytes before they were compressed
   hash   BLOB    NOT NULL CHECK (length(hash) = 32), -- SHA-256 over the hashes of its streams
-  data   BLOB    NOT NULL                           -- one zstd block
+  data   BLOB    NOT NULL                           -- gzip
 ) STRICT;
 
 -- The head row of each stream in a segment: where it is, and its last version there, for it may continue.
