@@ -55,7 +55,6 @@ func questions(a asked) (out []question) {
 		out = append(out, question{query, about, answer})
 	}
 	middle := a.from + (a.to-a.from)/2
-	add("CountArchive", middle, func(v projections.View) (any, error) { return v.CountArchive(middle) })
 	add("Archivable", nil, func(v projections.View) (any, error) { return v.Archivable(a.to, projections.Finished{}, 50) })
 	add("Head", nil, func(v projections.View) (any, error) {
 		p, at, err := v.Head()

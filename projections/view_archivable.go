@@ -53,24 +53,3 @@ func (v View) MayBeArchived(run events.RunID) (may bool, err error) {
 	}
 	return may, nil
 }
-
-// Archive is what was archived, and what may not be.
-type Archive struct {
-	Runs int // in segments
-	Kept int // that had ended at a time, and are in the log for something of them is not over
-}
-
-// CountArchive counts. Its cost grows with the runs.
-func (v View) CountArchive(ended events.Micros) (a Archive, err error) {
-	err = v.tx.Query(func(r store.Row) error { return r.Scan(&a.Runs) }, `SELECT count(*) FROM runs WHERE archived IS NOT NULL`)
-	if err != nil {
-		return a, fmt.Errorf("count archived runs: %w", err)
-	}
-	err = v.tx.Query(func(r store.Row) error { return r.Scan(&a.Kept) },
-		`SELECT count(*) FROM runs AS r INDEXED BY runs_archivable
-		WHERE r.completed_at IS NOT NULL AND r.archived IS NULL AND r.completed_at <= $1 AND NOT (`+archivable+`)`, int64(ended))
-	if err != nil {
-		return a, fmt.Errorf("count runs that stay: %w", err)
-	}
-	return a, nil
-}
