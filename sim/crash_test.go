@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,6 +60,7 @@ func TestCrashAtEveryBoundary(t *testing.T) {
 			golden = append(golden, fmt.Sprintf("%s | %s %s | %s", b.boundaries[i].Label(), l.Sync, l.Target, l.Shown))
 		}
 	}
+	t.Logf("%d effects of post_sync are lost, each in its window:\n%s", len(golden)-2, strings.Join(golden[2:], "\n"))
 	requireGolden(t, "crash/post_sync_losses.txt", golden)
 }
 

@@ -32,6 +32,6 @@ func TestASeedIsASchedule(t *testing.T) {
 			words[word] = true
 		}
 	}
-	require.Len(t, words, 31, "%v", words)
+	require.Len(t, words, 32, "%v", words)
 	require.Len(t, script.Draw(7, 0), 14, "the world, some steps, and calm")
 }
