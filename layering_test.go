@@ -144,6 +144,14 @@ var layers = map[string]layer{
 		why:  "the transport of those who ask: it sends nothing",
 		uses: []string{"transport"}, third: []string{message},
 	},
+	"transport/sqlbus": {
+		why:  "one broker behind the port: a file; only its publishing half may know watermill-sql",
+		uses: []string{"events", "transport"}, third: []string{message, modernc, moderncCodes},
+		files: map[string][]string{
+			"bus.go":     {watermillSQL},
+			"publish.go": {watermillRoot, watermillSQL},
+		},
+	},
 	"transport/transporttest": {
 		why: "the laws that every transport passes", kit: true,
 		uses: []string{"events", "transport"}, third: []string{watermillRoot, message},
