@@ -65,7 +65,7 @@ func storeKeys() []Key {
 		},
 		{
 			Path: "retention.archive_after", Form: Duration, Default: "30d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.ArchiveAfter }),
-			Doc: "Age at which finished runs move to sealed segments. 0: never.",
+			Doc: "Age at which finished runs move to sealed segments; earlier, the oldest first, near store.max_bytes. 0: never.",
 		},
 		{
 			Path: "retention.purge_after", Later: true, Form: Duration, Default: "365d", zero: true, Live: true, at: fixed(func(c *Config) *duration { return &c.Retention.PurgeAfter }),

@@ -13,7 +13,9 @@ import (
 
 // Retention says how long finished runs stay in the log.
 type Retention struct {
-	ArchiveAfter time.Duration // age at which they move to sealed segments (L-1); zero: never
+	// ArchiveAfter is the age at which they move to sealed segments (L-1); zero: never. They move earlier, the oldest first, while
+	// the store is near its size budget (DUR-6).
+	ArchiveAfter time.Duration
 }
 
 func (r Retention) check() error {
@@ -42,6 +44,10 @@ const (
 	pruneFirst = time.Minute      // behind a start, which has better things to do
 	pruneEvery = 10 * time.Minute // between two looks
 	prunePause = 100 * time.Millisecond
+
+	// A store with a size budget is looked at more often, and counts as near it at so much of what refuses a run.
+	pruneTightEvery = 10 * time.Second
+	pruneTight      = 0.8
 )
 
 // PruneState says how the pruner fares (Config.Retention).
@@ -78,6 +84,10 @@ func (n *Node) notePruner(change func(*PruneState)) {
 // prune archives what is old enough, one segment at a time and with pauses: nothing waits for it, and a failure is logged,
 // shown and tried again.
 func (n *Node) prune(ctx context.Context) error {
+	every := pruneEvery
+	if n.c.MaxBytes > 0 {
+		every = pruneTightEvery
+	}
 	timer := time.NewTimer(pruneFirst)
 	defer timer.Stop()
 	for {
@@ -96,14 +106,14 @@ func (n *Node) prune(ctx context.Context) error {
 				n.logger.Error("archive finished runs", "error", err)
 			}
 			n.notePruner(func(s *PruneState) { s.Error = err.Error() })
-			timer.Reset(pruneEvery)
+			timer.Reset(every)
 			if more { // the others go on
 				timer.Reset(prunePause)
 			}
 		case more:
 			timer.Reset(prunePause)
 		default:
-			timer.Reset(pruneEvery)
+			timer.Reset(every)
 		}
 	}
 }
@@ -113,6 +123,13 @@ func (n *Node) pruneOnce(ctx context.Context) (more bool, err error) {
 	age := n.PruneState().ArchiveAfter
 	if age <= 0 {
 		return false, nil
+	}
+	budget, err := n.engine.Budget(ctx)
+	if err != nil {
+		return false, err
+	}
+	if budget.Ratio() >= pruneTight {
+		age = 0 // what is archived is not lost, and a run that is refused may be
 	}
 	a, err := n.engine.ArchiveRuns(ctx, age)
 	if errors.Is(err, towline.ErrNoArchive) {

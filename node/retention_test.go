@@ -1,11 +1,13 @@
 package node_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/node"
 )
@@ -47,5 +49,50 @@ func TestAStoreOfAnOlderLevelSaysWhy(t *testing.T) {
 	waitFor(t, n, func() bool { return n.PruneState().Error != "" })
 	require.Contains(t, n.PruneState().Error, "towline store upgrade")
 	require.Zero(t, n.PruneState().Archived)
+	r.end()
+}
+
+// DUR-6: near its size budget a node archives the oldest finished runs before they are old enough, and no more than it must; so a
+// store whose runs end is not full for good.
+func TestANodeArchivesEarlierNearItsBudget(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	n := open(t, node.Config{
+		Syncs: []node.Sync{works(nothingToDo)}, MaxBytes: 4 << 20, Retention: node.Retention{ArchiveAfter: month},
+		Knobs: towline.Knobs{CapBucket: 100, CapRun: 100, CapEngine: 100}, // one that waits for a slot keeps a wakeup for a minute
+	})
+	r := start(t, n)
+	plan(t, n, 1)
+	require.NoError(t, n.SetRetention(node.Retention{ArchiveAfter: month + 1})) // it looks now
+	waitFor(t, n, func() bool { return !n.PruneState().Last.IsZero() })
+	require.Zero(t, n.PruneState().Archived.Runs, "there is room")
+
+	runs := 1
+	for {
+		p, err := n.Engine().Plan(t.Context(), spec(100))
+		if full := (*towline.DiskBudgetError)(nil); errors.As(err, &full) {
+			break
+		}
+		require.NoError(t, err)
+		_, err = n.Engine().Wait(t.Context(), p.Run)
+		require.NoError(t, err)
+		runs++
+		require.Less(t, runs, 100, "nothing is ever refused")
+	}
+	age := month + 1
+	waitFor(t, n, func() bool { // the last wakeups of a run may be under way still
+		age++
+		require.NoError(t, n.SetRetention(node.Retention{ArchiveAfter: age}))
+		_, err := n.Engine().Plan(t.Context(), spec(100))
+		return err == nil
+	})
+	waitFor(t, n, func() bool {
+		b, err := n.Engine().Budget(t.Context())
+		require.NoError(t, err)
+		return b.Ratio() < 0.8
+	})
+	archived := n.PruneState().Archived.Runs
+	require.Positive(t, archived)
+	require.Less(t, archived, runs, "the newest are as they were")
+	requireGood(t, n)
 	r.end()
 }
