@@ -59,12 +59,12 @@ func (k Key) assign(to any, v raw) error {
 		}
 		*to = d
 	case *Size:
-		s, err := parseSize(v.text)
+		s, err := ParseSize(v.text)
 		if err != nil {
 			return err
 		}
 		*to = s
-		return k.within(int64(s), func(text string) int64 { s, _ := parseSize(text); return int64(s) })
+		return k.within(int64(s), func(text string) int64 { s, _ := ParseSize(text); return int64(s) })
 	case *int:
 		return k.assignNumber(to, v.text)
 	case *bool:

@@ -168,7 +168,7 @@ func TestForms(t *testing.T) {
 		require.Error(t, err, text)
 	}
 	for text, want := range map[string]string{"1024MiB": "1GiB", "1kB": "1000B", "0": "0B", "1GiB512MiB": "1536MiB"} {
-		s, err := parseSize(text)
+		s, err := ParseSize(text)
 		require.NoError(t, err)
 		require.Equal(t, want, s.String())
 	}

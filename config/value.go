@@ -58,7 +58,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(n), nil
 }
 
-func parseSize(text string) (Size, error) {
+// ParseSize reads a size: a whole number with a unit, as 512MiB or 64KiB, or 0.
+func ParseSize(text string) (Size, error) {
 	n, err := parseSum(text, sizeUnits)
 	if errors.Is(err, errRange) {
 		return 0, fmt.Errorf("%q %w", text, err)

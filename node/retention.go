@@ -152,14 +152,14 @@ func (n *Node) pruneOnce(ctx context.Context) (more bool, err error) {
 	return a.More && a.Segments > 0, err
 }
 
-// Prune archives all runs that ended at least age ago, now. each is told what was done so far, after each batch. A run that
-// cannot be archived keeps none of the others; the error names it.
-func (n *Node) Prune(ctx context.Context, age time.Duration, each func(towline.Archived)) (all towline.Archived, err error) {
+// Prune archives all runs that ended at least age ago, now, the oldest first. each is told what was done so far, after each batch,
+// and says whether to go on. A run that cannot be archived keeps none of the others; the error names it.
+func (n *Node) Prune(ctx context.Context, age time.Duration, each func(towline.Archived) bool) (all towline.Archived, err error) {
 	for {
 		a, err := n.engine.ArchiveRuns(ctx, age)
 		all.Add(a)
-		each(all)
-		if !a.More || a.Segments == 0 || ctx.Err() != nil {
+		on := each(all)
+		if !on || !a.More || a.Segments == 0 || ctx.Err() != nil {
 			return all, errors.Join(err, ctx.Err())
 		}
 	}

@@ -31,7 +31,10 @@ func pruneChild() int {
 		Store: os.Getenv(childVariable), Syncs: []node.Sync{works(nothingToDo)}, Logger: quiet(), Unsynced: true,
 	})
 	if err == nil {
-		_, err = n.Prune(ctx, time.Microsecond, func(a towline.Archived) { fmt.Println(saysArchived, a.Runs) })
+		_, err = n.Prune(ctx, time.Microsecond, func(a towline.Archived) bool {
+			fmt.Println(saysArchived, a.Runs)
+			return true
+		})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -78,7 +81,7 @@ func TestAKilledPruneGoesOn(t *testing.T) {
 		require.NoError(t, n.Close())
 	}
 	n = open(t, node.Config{Store: path, Syncs: []node.Sync{works(nothingToDo)}})
-	rest, err := n.Prune(t.Context(), time.Microsecond, func(towline.Archived) {})
+	rest, err := n.Prune(t.Context(), time.Microsecond, func(towline.Archived) bool { return true })
 	require.NoError(t, err)
 	require.LessOrEqual(t, rest.Runs, runs-3)
 	var live int
