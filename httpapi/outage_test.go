@@ -40,7 +40,6 @@ func TestARunIsAcceptedWhileTheBrokerIsAway(t *testing.T) {
 	require.Equal(t, "breaker_open", ready.Reasons[0].What)
 	require.Equal(t, "broker", ready.Reasons[0].ID)
 	second := w.plan(1)
-	require.Zero(t, second.Dispatch.Attempts)
 	var why httpapi.Explanation
 	w.eventually(func() bool {
 		w.send("GET", "/v1/runs/"+second.Alias+"/why", nil).is(http.StatusOK, &why)
