@@ -175,8 +175,11 @@ const (
 	maxClaims = 16 // of one request
 )
 
-// take waits for a hand that is free, and takes all that are. 0: ctx has ended.
+// take waits for a hand that is free, and takes all that are. 0: ctx has ended, whatever is free.
 func take(ctx context.Context, hands <-chan struct{}) (n int) {
+	if ctx.Err() != nil { // select would draw lots
+		return 0
+	}
 	select {
 	case <-ctx.Done():
 		return 0

@@ -35,9 +35,12 @@ type office struct {
 	node    *node.Node
 	api     *httpapi.Server
 	line    *line
+	client  *client.Client
+	syncs   []node.Sync
 	works   chan string // aliases, as their providers begin
 	goOn    chan struct{}
 	ended   chan worker.Ended
+	away    chan error // what people are told
 	result  chan error // of the workers
 	stop    context.CancelFunc
 	stopped bool
@@ -46,6 +49,7 @@ type office struct {
 // line is the network: a test may lose answers that were given.
 type line struct {
 	to   http.RoundTripper
+	as   func(*http.Request) *http.Response                 // of setup
 	lose atomic.Pointer[func(path string, given bool) bool] // given: the answer has content
 	seen sync.Map                                           // path to *atomic.Int64
 }
@@ -56,7 +60,7 @@ func (l *line) count(path string) int64 {
 }
 
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
-	frame, err := l.to.RoundTrip(r)
+	frame, err := l.answer(r)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +73,20 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	frame.Body = io.NopCloser(bytes.NewReader(body))
 	return frame, err
+}
+
+func (l *line) answer(r *http.Request) (*http.Response, error) {
+	if l.as != nil {
+		if frame := l.as(r); frame != nil {
+			return frame, nil
+		}
+	}
+	return l.to.RoundTrip(r)
+}
+
+// empty is what there is to say where no unit waits.
+func empty() *http.Response {
+	return &http.Response{StatusCode: http.StatusNoContent, Header: http.Header{}, Body: http.NoBody}
 }
 
 type job struct{ o *office }
@@ -94,12 +112,14 @@ type setup struct {
 	token   string
 	refuse  string // path of which no request comes through
 	without int    // syncs that the worker does not know
+
+	instead func(*http.Request) *http.Response // answers in the place of the engine; nil, also what it gives: the engine does
 }
 
 // open starts an engine for the syncs "days" and "others".
 func open(t *testing.T, with setup) *office {
 	t.Helper()
-	o := &office{t: t, works: make(chan string, 100), goOn: make(chan struct{}), ended: make(chan worker.Ended, 100), result: make(chan error, 1)}
+	o := &office{t: t, works: make(chan string, 100), goOn: make(chan struct{}), ended: make(chan worker.Ended, 100), away: make(chan error, 100), result: make(chan error, 1)}
 	dir := t.TempDir()
 	syncs := []node.Sync{o.sync("days", "north", dir), o.sync("others", "south", dir)}
 	quiet := slog.New(slog.DiscardHandler)
@@ -115,11 +135,13 @@ func open(t *testing.T, with setup) *office {
 	go func() { ran <- o.node.Run(running) }()
 	o.api, err = httpapi.New(httpapi.Config{Node: o.node, Logger: quiet})
 	require.NoError(t, err)
-	o.line = &line{to: refusing{o.api.Inside(), with.refuse}}
+	o.line = &line{to: refusing{o.api.Inside(), with.refuse}, as: with.instead}
 	c, err := client.New(client.Config{Address: "http://localhost", Token: with.token, Transport: o.line})
 	require.NoError(t, err)
+	o.client, o.syncs = c, syncs
 	w, err := worker.New(worker.Config{
 		Client: c, Syncs: syncs[with.without:], Workers: 2, Name: "one", Logger: quiet, Grace: -1, Ended: func(e worker.Ended) { o.ended <- e },
+		Away: func(err error) { o.away <- err },
 	})
 	require.NoError(t, err)
 	working, end := context.WithCancel(context.Background())
@@ -305,4 +327,19 @@ func TestAnUnknownTokenEndsTheWorkers(t *testing.T) {
 	o.stopped = true
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, http.StatusUnauthorized, refused.Status)
+}
+
+// HU-9, U-16: behind its stop a worker asks for nothing, whatever hands are free: what it got it would only hand back.
+func TestAStoppedWorkerAsksForNothing(t *testing.T) {
+	o := open(t, setup{})
+	require.NoError(t, o.end())
+	claims := o.line.count("/v1/leases/claim")
+	w, err := worker.New(worker.Config{Client: o.client, Syncs: o.syncs, Workers: 2, Name: "two", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for range 20 { // what select draws would be right now and then
+		require.NoError(t, w.Run(stopped))
+	}
+	require.Equal(t, claims, o.line.count("/v1/leases/claim"))
 }
