@@ -139,6 +139,7 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 		}
 		asked := time.Now()
 		leases, err := w.claim(ctx, free, secret)
+		took := time.Since(asked)
 		for range free - len(leases.Leases) {
 			hands <- struct{}{}
 		}
@@ -153,6 +154,9 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 		case err == nil:
 			w.heard(nil)
 			rest, secret = restLeast, rand.Text() // an unclear answer is asked for again with the same one
+			if len(leases.Leases) == 0 {
+				pause(ctx, restLeast-took) // a proxy, or a server that stops, may not wait for a unit
+			}
 		case final(err):
 			return err
 		case ctx.Err() == nil:

@@ -343,3 +343,16 @@ func TestAStoppedWorkerAsksForNothing(t *testing.T) {
 	}
 	require.Equal(t, claims, o.line.count("/v1/leases/claim"))
 }
+
+// An answer without a unit that comes at once, as of a server that stops or of something in between, is not asked for again at once.
+func TestAnAnswerThatDoesNotWaitIsNoHotLoop(t *testing.T) {
+	var n atomic.Int64
+	hasty := func(r *http.Request) *http.Response {
+		n.Add(1)
+		return empty()
+	}
+	began := time.Now()
+	open(t, setup{instead: hasty})
+	require.Eventually(t, func() bool { return n.Load() >= 5 }, time.Minute, time.Millisecond)
+	require.Greater(t, time.Since(began), 700*time.Millisecond, "four pauses")
+}
