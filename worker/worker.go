@@ -144,7 +144,11 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 			hands <- struct{}{}
 		}
 		asked = asked.Add(time.Duration(leases.WaitedMS) * time.Millisecond)
-		for _, l := range leases.Leases {
+		for i, l := range leases.Leases {
+			if i >= free {
+				working.Go(func() { w.refuse(ctx, l, "its worker has asked for fewer") })
+				continue
+			}
 			working.Go(func() {
 				defer func() { hands <- struct{}{} }()
 				w.do(ctx, l, asked)
@@ -238,18 +242,27 @@ func (w *Worker) heard(err error) {
 
 // do is one attempt. What comes in when the process stops already is handed back untouched.
 func (w *Worker) do(ctx context.Context, l wire.Lease, asked time.Time) {
+	if ctx.Err() != nil {
+		w.refuse(ctx, l, "the worker was stopped before it began")
+		return
+	}
 	began := time.Now()
 	lease := leaseOf(l)
-	ended := Ended{Lease: l, Begun: ctx.Err() == nil}
-	if ended.Begun {
-		ended.How, ended.Err = w.attempts.Do(context.WithoutCancel(ctx), &lease, asked)
-	} else {
-		ended.How = towline.HandedBack{Reason: "the worker was stopped before it began"}
-		ended.Err = w.engine.Settle(context.WithoutCancel(ctx), lease, ended.How)
-	}
-	ended.Took = time.Since(began)
+	how, err := w.attempts.Do(context.WithoutCancel(ctx), &lease, asked)
+	w.end(Ended{Lease: l, How: how, Err: err, Took: time.Since(began), Begun: true})
+}
+
+// refuse hands a unit back untouched. It asks once: a lease of which nobody hears ends by itself.
+func (w *Worker) refuse(ctx context.Context, l wire.Lease, reason string) {
+	began := time.Now()
+	how := towline.HandedBack{Reason: reason}
+	err := w.engine.Settle(context.WithoutCancel(ctx), leaseOf(l), how)
+	w.end(Ended{Lease: l, How: how, Err: err, Took: time.Since(began)})
+}
+
+func (w *Worker) end(e Ended) {
 	if w.c.Ended != nil {
-		w.c.Ended(ended)
+		w.c.Ended(e)
 	}
 }
 

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -26,6 +27,7 @@ import (
 	"github.com/towline-dev/towline/sink/jsonl"
 	"github.com/towline-dev/towline/transport"
 	"github.com/towline-dev/towline/transport/pull"
+	"github.com/towline-dev/towline/wire"
 	"github.com/towline-dev/towline/worker"
 )
 
@@ -342,6 +344,45 @@ func TestAStoppedWorkerAsksForNothing(t *testing.T) {
 		require.NoError(t, w.Run(stopped))
 	}
 	require.Equal(t, claims, o.line.count("/v1/leases/claim"))
+}
+
+// HU-9, U-16: more leases than were asked for, as two requests with one secret can bring, are handed back untouched. No more units
+// are at work than there are workers, and the stop waits for nobody.
+func TestMoreLeasesThanWereAskedForAreHandedBack(t *testing.T) {
+	more := func(r *http.Request) *http.Response {
+		if r.URL.Path != "/v1/leases/claim" {
+			return nil
+		}
+		var asks wire.ClaimAny
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &asks)
+		}
+		if err != nil {
+			return empty() // the engine would say what is wrong
+		}
+		asks.Max = 5
+		if body, err = json.Marshal(asks); err == nil {
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		}
+		return nil
+	}
+	o := open(t, setup{instead: more})
+	run := o.plan("days", 5)
+	begun := map[string]bool{<-o.works: true, <-o.works: true}
+	back := 0
+	for back < 3 {
+		e := <-o.ended
+		require.NoError(t, e.Err)
+		require.IsType(t, towline.HandedBack{}, e.How)
+		require.False(t, e.Begun)
+		require.False(t, begun[e.Lease.Alias])
+		back++
+	}
+	require.Empty(t, o.works)
+	close(o.goOn)
+	require.Equal(t, events.RunSucceeded, o.wait(run).Status)
+	require.NoError(t, o.end())
 }
 
 // An answer without a unit that comes at once, as of a server that stops or of something in between, is not asked for again at once.
