@@ -22,7 +22,7 @@ import (
 type engine struct {
 	client   *client.Client
 	progress func() []handlers.UnitProgress
-	heard    func(error) // nil: the engine has answered, whatever it said
+	heard    func(unit string, err error) // nil: the engine has answered, whatever it said
 }
 
 var _ handlers.Leases = (*engine)(nil)
@@ -80,9 +80,9 @@ func (e *engine) renew(ctx context.Context, l *towline.Lease, running []handlers
 	}
 	r, err := e.client.Renew(ctx, string(l.Token), body)
 	if err != nil {
-		return e.fault(err)
+		return e.fault(l, err)
 	}
-	e.heard(nil)
+	e.heard(l.Unit.Alias, nil)
 	l.ExpiresIn, l.Lifetime = millis(r.ExpiresInMS), millis(r.LifetimeMS)
 	return nil
 }
@@ -96,11 +96,11 @@ func (e *engine) Settle(ctx context.Context, l towline.Lease, s towline.Settle) 
 	token := string(l.Token)
 	switch s := s.(type) {
 	case towline.Completed:
-		return e.fault(e.client.Complete(ctx, token, wire.Complete{Result: resultOf(s.Result), State: s.Result.State}))
+		return e.fault(&l, e.client.Complete(ctx, token, wire.Complete{Result: resultOf(s.Result), State: s.Result.State}))
 	case towline.Failed:
-		return e.fault(e.client.Fail(ctx, token, failOf(s)))
+		return e.fault(&l, e.client.Fail(ctx, token, failOf(s)))
 	case towline.HandedBack:
-		return e.fault(e.client.Release(ctx, token, wire.Release{Reason: s.Reason}))
+		return e.fault(&l, e.client.Release(ctx, token, wire.Release{Reason: s.Reason}))
 	}
 	panic(fmt.Sprintf("worker: a settle of type %T", s))
 }
@@ -127,12 +127,12 @@ func failOf(s towline.Failed) wire.Fail {
 }
 
 // fault is what the engine's answer means to an attempt; it is heard of.
-func (e *engine) fault(err error) error {
+func (e *engine) fault(l *towline.Lease, err error) error {
 	means := meaning(err)
 	if errors.Is(means, towline.ErrUnavailable) {
-		e.heard(err)
+		e.heard(l.Unit.Alias, err)
 	} else {
-		e.heard(nil)
+		e.heard(l.Unit.Alias, nil)
 	}
 	return means
 }

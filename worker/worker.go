@@ -54,13 +54,14 @@ type Worker struct {
 	known    []wire.Known
 	logger   *slog.Logger
 
-	mu   sync.Mutex
-	away bool // the last call had no answer
+	mu    sync.Mutex
+	calls map[string]error // why the last one had no answer, by what it is about: the alias of a unit at work, or claiming
+	away  bool             // as Away was told
 }
 
 // New makes workers. Nothing is asked before Run. Errors: no syncs, or one without a provider.
 func New(c Config) (*Worker, error) {
-	w := &Worker{c: c, logger: c.Logger}
+	w := &Worker{c: c, logger: c.Logger, calls: map[string]error{claiming: nil}}
 	if w.logger == nil {
 		w.logger = slog.Default()
 	}
@@ -156,7 +157,7 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 		}
 		switch {
 		case err == nil:
-			w.heard(nil)
+			w.heard(claiming, nil)
 			rest, secret = restLeast, rand.Text() // an unclear answer is asked for again with the same one
 			if len(leases.Leases) == 0 {
 				pause(ctx, restLeast-took) // a proxy, or a server that stops, may not wait for a unit
@@ -164,7 +165,7 @@ func (w *Worker) claims(ctx context.Context, working *sync.WaitGroup) error {
 		case final(err):
 			return err
 		case ctx.Err() == nil:
-			w.heard(err)
+			w.heard(claiming, err)
 			pause(ctx, rest)
 			rest = min(2*rest, restMost)
 		}
@@ -206,7 +207,7 @@ func take(ctx context.Context, hands <-chan struct{}) (n int) {
 // claim asks for so many units at most. Its request outlives ctx, for as long as the answer may take: an answer that nobody reads
 // would leave its units to the end of their leases.
 func (w *Worker) claim(ctx context.Context, n int, secret string) (wire.Leases, error) {
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), waits+answers)
+	asking, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), waits+answers, errNoAnswer)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(2*waits, cancel) })
 	defer stop()
@@ -226,11 +227,22 @@ func final(err error) bool {
 	return false
 }
 
-// heard is told of every call: nil, or why it had no answer.
-func (w *Worker) heard(err error) {
+// claiming is what the calls are about that ask for units.
+const claiming = ""
+
+// heard is told of every call, by what it is about: nil, or why it had no answer. An engine may answer one and not the other, as
+// where its disk is full; it is back when it has answered all.
+func (w *Worker) heard(about string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	away := err != nil
+	if _, known := w.calls[about]; !known { // a renewal whose unit has ended meanwhile
+		return
+	}
+	w.calls[about] = err
+	away := false
+	for _, err := range w.calls {
+		away = away || err != nil
+	}
 	if away == w.away {
 		return
 	}
@@ -240,12 +252,27 @@ func (w *Worker) heard(err error) {
 	}
 }
 
+// begin and over are the bounds of what a unit has to ask. What had no answer then says no longer that the engine is away; the next
+// answer to anything says that it is back.
+func (w *Worker) begin(l wire.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[l.Alias] = nil
+}
+
+func (w *Worker) over(l wire.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.calls, l.Alias)
+}
+
 // do is one attempt. What comes in when the process stops already is handed back untouched.
 func (w *Worker) do(ctx context.Context, l wire.Lease, asked time.Time) {
 	if ctx.Err() != nil {
 		w.refuse(ctx, l, "the worker was stopped before it began")
 		return
 	}
+	w.begin(l)
 	began := time.Now()
 	lease := leaseOf(l)
 	how, err := w.attempts.Do(context.WithoutCancel(ctx), &lease, asked)
@@ -254,6 +281,7 @@ func (w *Worker) do(ctx context.Context, l wire.Lease, asked time.Time) {
 
 // refuse hands a unit back untouched. It asks once: a lease of which nobody hears ends by itself.
 func (w *Worker) refuse(ctx context.Context, l wire.Lease, reason string) {
+	w.begin(l)
 	began := time.Now()
 	how := towline.HandedBack{Reason: reason}
 	err := w.engine.Settle(context.WithoutCancel(ctx), leaseOf(l), how)
@@ -261,6 +289,7 @@ func (w *Worker) refuse(ctx context.Context, l wire.Lease, reason string) {
 }
 
 func (w *Worker) end(e Ended) {
+	w.over(e.Lease)
 	if w.c.Ended != nil {
 		w.c.Ended(e)
 	}

@@ -397,3 +397,23 @@ func TestAnAnswerThatDoesNotWaitIsNoHotLoop(t *testing.T) {
 	require.Eventually(t, func() bool { return n.Load() >= 5 }, time.Minute, time.Millisecond)
 	require.Greater(t, time.Since(began), 700*time.Millisecond, "four pauses")
 }
+
+// HU-9: an engine that answers one question and not the other, as with a full disk, is away until it has answered all. People are
+// told that once, and once that it is back.
+func TestAnEngineThatAnswersHalfIsAwayOnce(t *testing.T) {
+	o := open(t, setup{})
+	lose := func(path string, _ bool) bool { return path == "/v1/leases/complete" }
+	o.line.lose.Store(&lose)
+	close(o.goOn)
+	run := o.plan("days", 1)
+	require.Error(t, <-o.away)
+	claims, reports := o.line.count("/v1/leases/claim"), o.line.count("/v1/leases/complete")
+	require.Eventually(t, func() bool { // both, again and again
+		return o.line.count("/v1/leases/claim") > claims+2 && o.line.count("/v1/leases/complete") > reports+2
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, o.away)
+	o.line.lose.Store(nil)
+	require.NoError(t, <-o.away)
+	require.Equal(t, events.RunSucceeded, o.wait(run).Status)
+	require.Empty(t, o.away)
+}
