@@ -46,7 +46,6 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			}
 		}()
 		r = r.WithContext(context.WithValue(r.Context(), pathKey{}, r.URL.Path))
-		defer s.workers.hear(r)()
 		answer.r = r
 		c, problem := s.identify(r)
 		if problem == nil {
@@ -65,6 +64,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			s.refuse(answer, r, problem)
 			return
 		}
+		defer s.workers.hear(r)()
 		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }

@@ -315,3 +315,17 @@ func TestAClaimIsRepeatedWithItsSecret(t *testing.T) {
 	w.send("POST", "/v1/leases/claim", body).is(http.StatusNoContent, nil)
 	w.send("POST", "/v1/leases/claim", map[string]any{"worker": "w", "secret": "short"}).problem("invalid_request")
 }
+
+// WHY-1: a worker whose token is refused does no unit, so people still read since when none has asked.
+func TestARefusedWorkerIsNotHeardOf(t *testing.T) {
+	w := start(t, byWorkers, oneDay, func(c *setup) { c.node.Knobs.Lease = time.Second })
+	run := w.plan(1)
+	var was, is httpapi.Explanation
+	w.eventually(func() bool {
+		w.send("GET", "/v1/runs/"+run.Alias+"/why", nil).is(http.StatusOK, &was)
+		return !was.NoWorker.IsZero()
+	})
+	w.send("POST", "/v1/leases/claim", map[string]any{"worker": "stranger"}, "Authorization", "Bearer wrong").is(http.StatusUnauthorized, nil)
+	w.send("GET", "/v1/runs/"+run.Alias+"/why", nil).is(http.StatusOK, &is)
+	require.Equal(t, was.NoWorker, is.NoWorker)
+}

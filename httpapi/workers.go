@@ -17,7 +17,8 @@ type heard struct {
 	now atomic.Int32 // calls that are being answered, such as one that waits for a unit
 }
 
-// hear counts a call of the worker protocol, until the function that it returns is called.
+// hear counts a call of the worker protocol that is let in, until the function that it returns is called. One that is refused, as
+// for its token, does no unit.
 func (h *heard) hear(r *http.Request) (over func()) {
 	if r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/v1/leases/") && !strings.HasSuffix(r.URL.Path, "/claim") {
 		return func() {}
