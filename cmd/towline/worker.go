@@ -244,6 +244,8 @@ func doneOf(e worker.Ended) attemptDone {
 	switch {
 	case errors.Is(e.Err, towline.ErrLeaseLost):
 		d.Ended = endedLate
+	case errors.Is(e.Err, towline.ErrInvalid): // a failure was reported in its place
+		d.Ended, d.Category, d.Text, d.Rows = endedBadly, events.ProviderError, towline.CleanText(e.Err.Error(), maxErrorText), 0
 	case e.Err != nil:
 		d.Ended, d.Text = endedUnheard, e.Err.Error()
 	}
