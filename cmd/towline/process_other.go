@@ -10,5 +10,8 @@ var stopSignals = []os.Signal{os.Interrupt}
 // onReload: there is no signal for it here.
 func onReload(chan<- os.Signal) {}
 
+// keepOnWithoutReader: no reader ends a process here.
+func keepOnWithoutReader() {}
+
 // terminalWidth finds no terminal here: progress is told in lines.
 func terminalWidth(*os.File) (int, bool) { return 0, false }

@@ -91,6 +91,7 @@ func (p *program) worker(ctx context.Context, f workerFlags) error {
 	manager := supervised(logger)
 	ctx, stop := untilSignal(ctx, w.screen, "left at once; what was at work comes again when its leases end")
 	defer stop()
+	keepOnWithoutReader()
 	go w.hearReloads(ctx)
 	b, err := config.Build(ctx, c, config.BuildOptions{Logger: logger, Version: thisBuild().Version})
 	if err != nil {

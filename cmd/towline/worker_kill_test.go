@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -38,10 +39,37 @@ type member struct {
 	log *bytes.Buffer
 }
 
+// newGang starts an engine without workers.
+func newGang(t *testing.T) *gang {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "gang") //nolint:usetesting // a socket's path is short, and the folder of a test is not
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	g := &gang{t: t, dir: dir}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "towline.yaml"), []byte(gangConfig), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pull.sh"), []byte(gangPull), 0o600))
+	g.engine = g.start("serve")
+	t.Cleanup(func() {
+		for _, m := range append(g.workers, g.engine) {
+			m.kill()
+			if t.Failed() {
+				t.Logf("%v:\n%s", m.cmd.Args, m.log)
+			}
+		}
+	})
+	return g
+}
+
 func (g *gang) start(args ...string) *member {
 	g.t.Helper()
+	return g.startTo(nil, args...)
+}
+
+// startTo is start with a standard output; nil: nobody reads it.
+func (g *gang) startTo(stdout io.Writer, args ...string) *member {
+	g.t.Helper()
 	m := &member{cmd: exec.Command("towline", args...), log: &bytes.Buffer{}}
-	m.cmd.Dir, m.cmd.Stderr = g.dir, m.log
+	m.cmd.Dir, m.cmd.Stdout, m.cmd.Stderr = g.dir, stdout, m.log
 	m.cmd.Env = append(os.Environ(), "TOWLINE_API_LISTEN=unix:"+filepath.Join(g.dir, socket), "TOWLINE_CONFIG=", "TOWLINE_URL=", "TOWLINE_DB=")
 	require.NoError(g.t, m.cmd.Start())
 	return m
@@ -90,24 +118,11 @@ func TestWorkersAndTheirEngineAreKilledAtRandom(t *testing.T) {
 	}
 	t.Logf("seed: -kill-seed=%d", seed)
 	dice := rand.New(rand.NewPCG(seed, 1))
-	dir, err := os.MkdirTemp("", "gang") //nolint:usetesting // a socket's path is short, and the folder of a test is not
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	g := &gang{t: t, dir: dir}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "towline.yaml"), []byte(gangConfig), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "pull.sh"), []byte(gangPull), 0o600))
-	g.engine = g.start("serve")
+	g := newGang(t)
+	dir := g.dir
 	for i := range 3 {
 		g.workers = append(g.workers, g.start("worker", "--workers", "2", "--name", fmt.Sprint(i)))
 	}
-	t.Cleanup(func() {
-		for _, m := range append(g.workers, g.engine) {
-			m.kill()
-			if t.Failed() {
-				t.Logf("%v:\n%s", m.cmd.Args, m.log)
-			}
-		}
-	})
 	const days = 60
 	c, err := client.New(client.Config{Address: "unix:" + filepath.Join(dir, socket)})
 	require.NoError(t, err)
@@ -197,4 +212,36 @@ func (g *gang) eventually(ask func(context.Context) error) {
 			require.NoError(g.t, errors.Join(errors.New("it does not come so far"), err))
 		}
 	}
+}
+
+// N-6, U-16: a reader of the output that goes away, as head does, takes no unit with it. The worker goes on until it is stopped.
+func TestAReaderThatGoesAwayEndsNoWork(t *testing.T) {
+	g := newGang(t)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	w := g.startTo(writer, "worker", "--workers", "1", "-o", "jsonl")
+	g.workers = append(g.workers, w)
+	require.NoError(t, writer.Close())
+	require.NoError(t, reader.Close())
+	c, err := client.New(client.Config{Address: "unix:" + filepath.Join(g.dir, socket)})
+	require.NoError(t, err)
+	before := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	var run string
+	g.eventually(func(ctx context.Context) error {
+		s, err := c.StartRun(ctx, wire.StartRun{Sync: "days", Mode: "backfill", Since: before.AddDate(0, 0, -3), Before: before}, client.StartOptions{Key: "k"})
+		run = s.Run.ID.String()
+		return err
+	})
+	g.eventually(func(ctx context.Context) error {
+		r, err := c.Run(ctx, run, client.Now)
+		if err == nil && r.Value.Succeeded < 3 {
+			err = fmt.Errorf("%d units have succeeded", r.Value.Succeeded)
+		}
+		return err
+	})
+	w.signal(t, syscall.SIGTERM)
+	var code *exec.ExitError
+	require.ErrorAs(t, w.cmd.Wait(), &code)
+	require.Equal(t, int(exitInterrupted), code.ExitCode(), "%s", w.log)
+	require.Contains(t, w.log.String(), "stopped cleanly: 3 succeeded")
 }
