@@ -264,12 +264,17 @@ func (w *world) hungUp(path, body string) (status int) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	cancel()
+	return w.unconnected(ctx, path, body).Code
+}
+
+// unconnected answers a request without a connection. It needs withToken.
+func (w *world) unconnected(ctx context.Context, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+testToken)
 	answer := httptest.NewRecorder()
 	w.server.Handler().ServeHTTP(answer, r)
-	return answer.Code
+	return answer
 }
 
 // plan starts a run of the sync days: a backfill of so many days of dataset a, for each source.

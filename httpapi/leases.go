@@ -97,15 +97,20 @@ func (s *Server) claimAny(ctx context.Context, in *claimAnyInput) (*leasesOutput
 		return has(b.Syncs, l.Sync) && has(b.Sources, l.Source) && has(b.Datasets, l.Dataset) && knows(b.Known, l)
 	}
 	asked := time.Now()
+	client := ctx
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.WaitMS)*time.Millisecond)
+	defer cancel()
 	if b.Secret != "" {
-		lost, err := s.claimedAgain(ctx, b)
+		over, err := s.repeats.turn(client, b.Secret, cancel)
+		if err != nil {
+			return nil, err
+		}
+		defer over()
+		lost, err := s.claimedAgain(client, b)
 		if err != nil || lost != nil {
 			return lost, err
 		}
 	}
-	client := ctx
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.WaitMS)*time.Millisecond)
-	defer cancel()
 	stop := context.AfterFunc(s.stopping, cancel)
 	defer stop()
 	var poll <-chan time.Time

@@ -1,8 +1,12 @@
 package httpapi_test
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -328,4 +332,45 @@ func TestARefusedWorkerIsNotHeardOf(t *testing.T) {
 	w.send("POST", "/v1/leases/claim", map[string]any{"worker": "stranger"}, "Authorization", "Bearer wrong").is(http.StatusUnauthorized, nil)
 	w.send("GET", "/v1/runs/"+run.Alias+"/why", nil).is(http.StatusOK, &is)
 	require.Equal(t, was.NoWorker, is.NoWorker)
+}
+
+// HU-9, N-5: a worker repeats a request that the engine is still at. What the second gives is the worker's, whatever the first does
+// for a client that has hung up; and both together give no more than was asked for.
+func TestARequestIsRepeatedWhileItIsAnswered(t *testing.T) {
+	for round := range 20 {
+		w := start(t, byWorkers, oneDay, withToken)
+		run := w.plan(6)
+		are := func(state events.UnitStatus) (n int) {
+			var units httpapi.List[httpapi.Unit]
+			w.send("GET", run.Links.Units, nil).is(http.StatusOK, &units)
+			for _, u := range units.Items {
+				if u.State == state {
+					n++
+				}
+			}
+			return n
+		}
+		w.eventually(func() bool { return are(events.UnitIsDispatching) == 6 })
+		body := `{"worker":"one","max":3,"secret":"0123456789012345678901"}`
+		first, hangUp := context.WithCancel(t.Context())
+		var answer *httptest.ResponseRecorder
+		var asking sync.WaitGroup
+		asking.Go(func() { w.unconnected(first, "/v1/leases/claim", body) })
+		asking.Go(func() {
+			if round%2 == 0 {
+				hangUp()
+			}
+			answer = w.unconnected(t.Context(), "/v1/leases/claim", body)
+		})
+		asking.Wait()
+		hangUp()
+		var leases httpapi.Leases
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &leases))
+		require.NotEmpty(t, leases.Leases)
+		for _, l := range leases.Leases {
+			w.send("POST", "/v1/leases/renew", nil, "Lease-Token", l.Token).is(http.StatusOK, nil)
+		}
+		require.LessOrEqual(t, are(events.UnitIsRunning), 3)
+		w.end()
+	}
 }

@@ -55,6 +55,7 @@ type Server struct {
 	handler  http.Handler
 	pasts    pasts
 	workers  heard
+	repeats  repeats
 
 	stopping context.Context // ends when the server begins to stop: streams and long polls end with it
 	stop     context.CancelFunc
