@@ -18,7 +18,7 @@ import (
 // segmentPage is how many positions a row of segment_pages stands for. It is in the file, so it is never another.
 const segmentPage = 1000
 
-// keptSegments bounds the memory for segments that were read: with sealAt events each, some MiB.
+// keptSegments bounds the memory for segments that were read: with some thousand events each, some MiB.
 const keptSegments = 16
 
 // archive is what a reader of the log remembers of the segments of its file.

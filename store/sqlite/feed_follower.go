@@ -95,7 +95,11 @@ func (f *follower) look(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	f.until = min(head, f.place+feedLook)
+	look := events.Position(feedLook)
+	if f.options.Types == nil { // positions are dense: all that one page can take lies there
+		look = feedPage
+	}
+	f.until = min(head, f.place+look)
 	return true, nil
 }
 
