@@ -171,7 +171,10 @@ func (a *Attempts) finish(ctx context.Context, l *towline.Lease, s towline.Settl
 		a.logger.Warn("late result, refused", "unit", l.Unit.Alias, "attempt", l.Unit.Attempt, "reason", err)
 	case errors.Is(err, towline.ErrInvalid):
 		a.logger.Error("result cannot be stored", "unit", l.Unit.Alias, "error", err)
-		_ = a.leases.Settle(ctx, *l, towline.Failed{Category: events.ProviderError, Text: err.Error()}) // a fault here is left to the expiry of the lease
+		instead := func() error {
+			return a.leases.Settle(ctx, *l, towline.Failed{Category: events.ProviderError, Text: err.Error()})
+		}
+		_ = a.again(instead(), most, instead) // a fault that lasts is left to the expiry of the lease
 	case err != nil:
 		a.logger.Error("settle failed, left to the expiry of the lease", "unit", l.Unit.Alias, "error", err)
 	default:

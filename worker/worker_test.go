@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -416,4 +418,31 @@ func TestAnEngineThatAnswersHalfIsAwayOnce(t *testing.T) {
 	require.NoError(t, <-o.away)
 	require.Equal(t, events.RunSucceeded, o.wait(run).Status)
 	require.Empty(t, o.away)
+}
+
+// HU-7, HU-9: where a result cannot be stored a failure is reported in its place, and that is repeated too until it has an answer.
+// So the unit ends as what it was, and not as that of a lost worker.
+func TestAFailureInThePlaceOfAResultIsRepeated(t *testing.T) {
+	var refused atomic.Int64
+	half := func(r *http.Request) *http.Response {
+		answer := func(status int, code string) *http.Response {
+			return &http.Response{
+				StatusCode: status, Header: http.Header{"Content-Type": {"application/problem+json"}},
+				Body: io.NopCloser(strings.NewReader(`{"status":` + strconv.Itoa(status) + `,"code":"` + code + `","title":"no"}`)),
+			}
+		}
+		switch {
+		case r.URL.Path == "/v1/leases/complete":
+			return answer(http.StatusUnprocessableEntity, "invalid_request")
+		case r.URL.Path == "/v1/leases/fail" && refused.Add(1) <= 2:
+			return answer(http.StatusServiceUnavailable, "store_unavailable")
+		}
+		return nil
+	}
+	o := open(t, setup{instead: half})
+	close(o.goOn)
+	run := o.plan("days", 1)
+	require.Equal(t, events.RunFailed, o.wait(run).Status)
+	require.Equal(t, events.ProviderError, o.units(run)[0].ErrorCategory)
+	require.EqualValues(t, 3, refused.Load())
 }
