@@ -98,7 +98,7 @@ var layers = map[string]layer{
 	},
 	".": {
 		why:  "the engine: load, decide, append, project, react. It reaches no port but the store",
-		uses: []string{"events", "decider", "check", "schedule", "store", "projections", "internal/redact", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
+		uses: []string{"events", "decider", "check", "schedule", "store", "projections", "internal/exactjson", "internal/redact", "internal/sqldialect"}, third: []string{ulidModule, simpleLRU},
 	},
 	"sink": {
 		why:  "a port: interfaces, and the fence for tables of one's own, which knows database/sql and no driver",
@@ -180,6 +180,9 @@ var layers = map[string]layer{
 		uses:  []string{".", "events", "node", "provider", "provider/exec", "provider/git", "sink", "sink/jsonl", "sink/sqlite", "transport", "transport/pull"},
 		third: []string{"go.yaml.in/yaml/v3"},
 	},
+	"internal/exactjson": {
+		why: "which JSON comes out of every reader as it went in; it knows nobody of this module",
+	},
 	"internal/foreign": {
 		why: "how code of somebody else is called; it knows nobody of this module",
 	},
@@ -210,7 +213,7 @@ var layers = map[string]layer{
 	},
 	"httpapi": {
 		why:  "the HTTP surface of one node: it reads views and calls the engine, and holds no rule",
-		uses: []string{".", "docs", "events", "decider", "feed", "ident", "node", "projections", "query", "relay", "store", "transport/pull", "wire"}, third: []string{huma, humago},
+		uses: []string{".", "docs", "events", "decider", "feed", "ident", "internal/exactjson", "node", "projections", "query", "relay", "store", "transport/pull", "wire"}, third: []string{huma, humago},
 	},
 	"wire": {
 		why:  "the forms of the API, for those who serve it and those who use it: neither brings the library of the other",

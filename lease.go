@@ -13,6 +13,7 @@ import (
 
 	"github.com/towline-dev/towline/decider"
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/exactjson"
 	"github.com/towline-dev/towline/projections"
 )
 
@@ -379,6 +380,9 @@ func storableResult(r events.Result) (events.Result, error) {
 		var stored bytes.Buffer
 		if err := json.Compact(&stored, *part.json); err != nil || !utf8.Valid(stored.Bytes()) {
 			return r, invalid("result."+part.field, "it is not JSON", "")
+		}
+		if err := exactjson.Check(stored.Bytes(), part.field); err != nil { // a worker in another language reads it, too
+			return r, invalid("result", err.Error(), "name each key once, write numbers of more than 64 bits as text, and nest no deeper than 64")
 		}
 		*part.json = stored.Bytes()
 	}

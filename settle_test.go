@@ -375,7 +375,7 @@ func TestAWorkerCannotReportWhatTheReconcilerFinds(t *testing.T) {
 	}
 }
 
-// L-12: a result that cannot be stored is refused by name, before anything is decided; one at the bound is taken.
+// L-12, HC-49: a result that cannot be stored, or that another language would read as another, is refused by name, before anything is decided; one at the bound is taken.
 func TestAResultIsChecked(t *testing.T) {
 	w := newWorkshop(t)
 	p := w.started(towline.RunSpec{Sync: "reports"})
@@ -385,9 +385,12 @@ func TestAResultIsChecked(t *testing.T) {
 		result events.Result
 		field  string
 	}{
-		"state is no JSON":  {events.Result{State: json.RawMessage("{")}, "result.state"},
-		"detail is no JSON": {events.Result{Detail: json.RawMessage("nope")}, "result.detail"},
-		"state is no UTF-8": {events.Result{State: json.RawMessage("\"\xff\"")}, "result.state"},
+		"state is no JSON":              {events.Result{State: json.RawMessage("{")}, "result.state"},
+		"detail is no JSON":             {events.Result{Detail: json.RawMessage("nope")}, "result.detail"},
+		"state is no UTF-8":             {events.Result{State: json.RawMessage("\"\xff\"")}, "result.state"},
+		"a number is rounded by others": {events.Result{State: json.RawMessage(`{"cursor":12345678901234567890123}`)}, "result"},
+		"a key stands twice":            {events.Result{Detail: json.RawMessage(`{"a":[{"b":1,"b":2}]}`)}, "result"},
+		"nested too deep":               {events.Result{State: json.RawMessage(strings.Repeat("[", 70) + strings.Repeat("]", 70))}, "result"},
 		"too large": {events.Result{State: text(events.MaxResultBytes), Detail: json.RawMessage("1")},
 			"result"},
 		"fingerprint is no UTF-8": {events.Result{Fingerprint: "\xff"}, "result.fingerprint"},

@@ -532,16 +532,21 @@ func TestManyWorkersEndARunOnce(t *testing.T) {
 
 // HU-5, HU-6: what the log would refuse of a result is refused before the sink takes its rows.
 func TestAResultThatCannotBeStoredCommitsNothing(t *testing.T) {
-	run(t, options{}, func(t *testing.T, s *shop) {
-		s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
-			w.State(json.RawMessage(`"` + strings.Repeat("x", events.MaxResultBytes) + `"`))
-			return provider.Result{}, w.Put(ctx, "rows", "k", nil)
-		}
-		id, messages := s.dispatched(1)
-		require.NoError(t, s.h.Handle(t.Context(), messages[0]))
-		u := s.unit(id)
-		require.Equal(t, events.ProviderError, u.ErrorCategory)
-		require.Contains(t, u.ErrorText, "keep them to")
-		require.Empty(t, s.sink.rows())
-	})
+	for state, says := range map[string]string{
+		`"` + strings.Repeat("x", events.MaxResultBytes) + `"`: "keep them to",
+		`{"cursor":12345678901234567890123}`:                   "state.cursor: 12345678901234567890123 does not fit into 64 bits", // as over the API, behind the commit of a remote worker
+	} {
+		run(t, options{}, func(t *testing.T, s *shop) {
+			s.provider.does = func(ctx context.Context, _ provider.Unit, w sink.Sink) (provider.Result, error) {
+				w.State(json.RawMessage(state))
+				return provider.Result{}, w.Put(ctx, "rows", "k", nil)
+			}
+			id, messages := s.dispatched(1)
+			require.NoError(t, s.h.Handle(t.Context(), messages[0]))
+			u := s.unit(id)
+			require.Equal(t, events.ProviderError, u.ErrorCategory)
+			require.Contains(t, u.ErrorText, says)
+			require.Empty(t, s.sink.rows())
+		})
+	}
 }

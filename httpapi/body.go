@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/towline-dev/towline/internal/exactjson"
 )
 
 // numbers of queries. One that does not fit into 64 bits is refused as it is in a body.
@@ -51,7 +53,7 @@ func (s *Server) takeBody(w http.ResponseWriter, r *http.Request) *Problem {
 	} else if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return newProblem(CodeUnsupportedMedia, "the body has another Content-Type than application/json").withField("Content-Type")
 	}
-	if err := checkJSON(body); err != nil {
+	if err := exactjson.Check(body, "body"); err != nil {
 		return newProblem(CodeBadRequest, err.Error()).withField("body")
 	}
 	r.Header.Set("Content-Type", "application/json")

@@ -1,4 +1,5 @@
-package httpapi
+// Package exactjson says which JSON comes out of every reader as it went in, whatever language it is written in.
+package exactjson
 
 import (
 	"bytes"
@@ -12,65 +13,71 @@ import (
 	"unicode/utf8"
 )
 
-// checkJSON refuses a body that would not come out as it went in: what is no JSON or no UTF-8, a number that does not fit
-// into 64 bits, a key that stands twice in an object, and nesting without bound (HC-49).
-func checkJSON(body []byte) error {
-	if !utf8.Valid(body) {
-		return errors.New("the body is not UTF-8")
+// Check refuses what would not come out as it went in: what is no JSON or no UTF-8, a number that does not fit into 64 bits, a key
+// that stands twice in an object, and nesting beyond 64 (HC-49). at is what the value is called, as body; an error begins with the
+// place of what it refuses, as body.a[0].
+func Check(value []byte, at string) error {
+	if !utf8.Valid(value) {
+		return fmt.Errorf("%s is not UTF-8", at)
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	if err := checkValue(dec, "body", 0); err != nil {
+	w := walk{json.NewDecoder(bytes.NewReader(value)), at}
+	w.dec.UseNumber()
+	if err := w.value(at, 0); err != nil {
 		return err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("behind the JSON value stands something else")
+	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("behind the JSON value of %s stands something else", at)
 	}
 	return nil
 }
 
 const maxNesting = 64
 
-func checkValue(dec *json.Decoder, at string, depth int) error {
+type walk struct {
+	dec  *json.Decoder
+	root string
+}
+
+func (w walk) value(at string, depth int) error {
 	if depth > maxNesting {
 		return fmt.Errorf("%s is nested deeper than %d", shortened(at), maxNesting)
 	}
-	token, err := dec.Token()
+	token, err := w.dec.Token()
 	if err != nil {
-		return notJSON(err)
+		return w.notJSON(err)
 	}
 	switch t := token.(type) {
 	case json.Number:
 		return checkNumber(at, t.String())
 	case json.Delim:
 		if t == '[' {
-			for i := 0; dec.More(); i++ {
-				if err := checkValue(dec, under(at, "["+strconv.Itoa(i)+"]"), depth+1); err != nil {
+			for i := 0; w.dec.More(); i++ {
+				if err := w.value(under(at, "["+strconv.Itoa(i)+"]"), depth+1); err != nil {
 					return err
 				}
 			}
-		} else if err := checkObject(dec, at, depth); err != nil {
+		} else if err := w.object(at, depth); err != nil {
 			return err
 		}
-		_, err := dec.Token() // its end
-		return notJSON(err)
+		_, err := w.dec.Token() // its end
+		return w.notJSON(err)
 	}
 	return nil
 }
 
-func checkObject(dec *json.Decoder, at string, depth int) error {
+func (w walk) object(at string, depth int) error {
 	seen := map[string]bool{}
-	for dec.More() {
-		token, err := dec.Token()
+	for w.dec.More() {
+		token, err := w.dec.Token()
 		if err != nil {
-			return notJSON(err)
+			return w.notJSON(err)
 		}
 		key, _ := token.(string)
 		if seen[key] {
 			return fmt.Errorf("%s stands twice", shortened(under(at, "."+key)))
 		}
 		seen[key] = true
-		if err := checkValue(dec, under(at, "."+key), depth+1); err != nil {
+		if err := w.value(under(at, "."+key), depth+1); err != nil {
 			return err
 		}
 	}
@@ -113,12 +120,12 @@ func shortened(at string) string {
 	return at
 }
 
-func notJSON(err error) error {
+func (w walk) notJSON(err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the body is no JSON: it ends too early")
+		return fmt.Errorf("%s is no JSON: it ends too early", w.root)
 	}
-	return fmt.Errorf("the body is no JSON: %w", err)
+	return fmt.Errorf("%s is no JSON: %w", w.root, err)
 }
