@@ -134,7 +134,11 @@ func (t *Tx) hasRoom(units int) error {
 		return err
 	}
 	r.owed = owed(t.hot.Runs()+1, t.hot.Units()+units)
-	return r.full()
+	if err := r.full(); err != nil {
+		t.e.signals.refuse()
+		return err
+	}
+	return nil
 }
 
 // budgetCondition says that not even a run of one unit is accepted.

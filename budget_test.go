@@ -38,6 +38,7 @@ func TestAStoreAtItsSizeBudget(t *testing.T) {
 	require.Greater(t, full.Used+full.Owed, full.Full)
 	require.Less(t, full.Used, full.Max)
 	require.Equal(t, []string{towline.DiskBudget}, w.conditions())
+	require.Len(t, w.e.Full(), 1, "whoever archives is told")
 
 	head := w.head()
 	again, err := plan(0)

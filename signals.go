@@ -63,6 +63,7 @@ type signals struct {
 	alarm   chan events.Micros
 	revoked chan struct{} // of length 1
 	looks   chan struct{} // of length 1
+	full    chan struct{} // of length 1
 
 	stopped func()        // the last word: nobody waits any longer
 	ended   chan struct{} // closed by it
@@ -75,9 +76,17 @@ func newSignals() signals {
 	ended := make(chan struct{})
 	return signals{
 		nudge: make(chan struct{}, 1), alarm: make(chan events.Micros, 1), revoked: make(chan struct{}, 1),
-		looks:   make(chan struct{}, 1),
+		looks: make(chan struct{}, 1), full: make(chan struct{}, 1),
 		waiters: map[events.RunID][]chan struct{}{},
 		stopped: sync.OnceFunc(func() { close(ended) }), ended: ended,
+	}
+}
+
+// refuse notes that a run was refused for want of room.
+func (s *signals) refuse() {
+	select {
+	case s.full <- struct{}{}:
+	default: // one is waiting already
 	}
 }
 
@@ -168,6 +177,9 @@ func (e *Engine) Alarms() <-chan events.Micros { return e.signals.alarm }
 // Revoked delivers after commits in which an operator has taken a lease from its worker: a cancel, or a release. It is for
 // the one heartbeat of the process, so that a worker of this process need not wait for its next renewal to learn it.
 func (e *Engine) Revoked() <-chan struct{} { return e.signals.revoked }
+
+// Full is sent to when a run was refused because the store has no room (DUR-6): whoever archives may make some.
+func (e *Engine) Full() <-chan struct{} { return e.signals.full }
 
 // Scheduled delivers after commits that may let a schedule go on: a run of one has ended, or one was defined, resumed or
 // removed. It is for the one loop of the process that ticks.

@@ -70,7 +70,7 @@ type Group struct {
 	Name     string
 	Position events.Position // all events up to it are acknowledged, or were passed by
 	Head     events.Position // of the log
-	// WaitingSince is the time of the first event behind Position; zero: there is none.
+	// WaitingSince is the time of the first event behind Position that is not archived; zero: there is none.
 	WaitingSince time.Time
 }
 

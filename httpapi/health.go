@@ -11,6 +11,7 @@ import (
 	"github.com/towline-dev/towline"
 	"github.com/towline-dev/towline/events"
 	"github.com/towline-dev/towline/ident"
+	"github.com/towline-dev/towline/node"
 	"github.com/towline-dev/towline/projections"
 	"github.com/towline-dev/towline/wire"
 )
@@ -53,7 +54,7 @@ func (s *Server) healthOperations() {
 	})
 	ready := huma.Operation{
 		Method: http.MethodGet, Path: "/readyz", Summary: "The node does its work",
-		Description: "503 only if the store cannot be written, also while the disk has refused a commit and none has succeeded since, or a loop of the engine has had no success for health.stall_after and three intervals of the reconciler.",
+		Description: "503 only if the store cannot be written, also while the disk has refused a commit and none has succeeded since, or a loop of the engine, but for the one that archives, has had no success for health.stall_after and three intervals of the reconciler.",
 	}
 	Register(s, ready, nil, s.ready)
 	responses := s.document.Paths[ready.Path].Get.Responses
@@ -94,7 +95,7 @@ func (s *Server) readiness(ctx context.Context) Readiness {
 	}
 	s.loops(&r, down)
 	known, err := s.conditions(asking)
-	if err != nil && r.Status == "ok" {
+	if err != nil && r.Status != "unavailable" {
 		down(Reason{What: "store_unavailable", Text: err.Error(), Fix: mustPage(CodeStoreUnavailable).Fix})
 	}
 	if len(known) > 0 && r.Status == "ok" {
@@ -130,8 +131,17 @@ func (s *Server) loops(r *Readiness, down func(Reason)) {
 		r.Loops = append(r.Loops, shown)
 		silent := l.Name == "reconcile" && !l.LastSuccess.IsZero() && now.Sub(l.LastSuccess) > limit
 		failing := !l.FailingSince.IsZero() && now.Sub(l.FailingSince) > limit
-		if silent || failing {
-			down(Reason{What: "loop_stalled", ID: l.Name, Since: l.LastSuccess, Text: "its last success is too old: " + l.Error, Fix: "look at the log of the process; a restart loses nothing"})
+		if !silent && !failing {
+			continue
+		}
+		stalled := Reason{What: "loop_stalled", ID: l.Name, Since: l.LastSuccess, Text: "its last success is too old: " + l.Error, Fix: "look at the log of the process; a restart loses nothing"}
+		if l.Name != node.LoopPrune {
+			down(stalled)
+			continue
+		}
+		r.Reasons = append(r.Reasons, stalled) // no run waits for it
+		if r.Status == "ok" {
+			r.Status = "degraded"
 		}
 	}
 }

@@ -188,8 +188,14 @@ func (n *Node) RemoveEventGroup(ctx context.Context, group string) error {
 // then reads the log misses nothing that this process writes.
 func (n *Node) Committed() <-chan struct{} { return n.store.Committed() }
 
-// Loops says how the loops of this node fare; none before Run.
-func (n *Node) Loops() []relay.Loop { return n.relay.Loops() }
+// Loops says how the loops of this node fare; none before Run. The one that archives is LoopPrune.
+func (n *Node) Loops() []relay.Loop {
+	loops := n.relay.Loops()
+	if len(loops) == 0 {
+		return nil
+	}
+	return append(loops, n.prunes()...)
+}
 
 // Transport names the publisher of a kind; empty: this process publishes none of that kind.
 func (n *Node) Transport(k events.Kind) string {

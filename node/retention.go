@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/towline-dev/towline"
+	"github.com/towline-dev/towline/relay"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -28,9 +29,12 @@ func (r Retention) check() error {
 // PruneState is how the pruner of a node fares.
 type PruneState struct {
 	ArchiveAfter time.Duration    `json:"archive_after,omitzero"`
-	Last         time.Time        `json:"last,omitzero"`  // when it looked last; zero: it has not yet
+	Last         time.Time        `json:"last,omitzero"`  // when it last looked, and archived what there was; zero: it has not yet
 	Archived     towline.Archived `json:"archived"`       // since the start of the node
-	Error        string           `json:"error,omitzero"` // why it stopped last time; empty: it did not
+	Error        string           `json:"error,omitzero"` // why it did not the last time; empty: it did
+	// FailingSince is when the looks began to fail, one behind the other; zero: the last one has not, or waits for an upgrade of
+	// the store.
+	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
 // pruner is the loop that archives.
@@ -95,30 +99,53 @@ func (n *Node) prune(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-n.pruner.changed:
+		case <-n.engine.Full():
 		case <-timer.C:
 		}
 		more, err := n.pruneOnce(ctx)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, towline.ErrStopped):
+		if ctx.Err() != nil || errors.Is(err, towline.ErrStopped) {
 			return nil
-		case err != nil:
-			if n.PruneState().Error != err.Error() {
-				n.logger.Error("archive finished runs", "error", err)
-			}
-			n.notePruner(func(s *PruneState) { s.Error = err.Error() })
-			timer.Reset(every)
-			if more { // the others go on
-				timer.Reset(prunePause)
-			}
-		case more:
+		}
+		if err != nil && n.PruneState().Error != err.Error() {
+			n.logger.Error("archive finished runs", "error", err)
+		}
+		n.notePruner(func(s *PruneState) { s.looked(n.wall(), err) })
+		if more { // also where one that fails keeps none of the others
 			timer.Reset(prunePause)
-		default:
+		} else {
 			timer.Reset(every)
 		}
 	}
 }
 
-// pruneOnce archives one batch. A store whose format level is too low for it is no failure: it waits for its upgrade.
+// looked notes how a look has ended. A store that waits for its upgrade is no failure: it works, and can be taken back (DUR-7).
+func (s *PruneState) looked(now time.Time, err error) {
+	switch {
+	case err == nil:
+		s.Last, s.FailingSince, s.Error = now, time.Time{}, ""
+	case errors.Is(err, store.ErrFormat):
+		s.FailingSince, s.Error = time.Time{}, err.Error()
+	default:
+		if s.FailingSince.IsZero() {
+			s.FailingSince = now
+		}
+		s.Error = err.Error()
+	}
+}
+
+// LoopPrune is the name under which Loops has the pruner. While it fails nothing is archived, and everything else works.
+const LoopPrune = "prune"
+
+// prunes is the pruner as a loop; none while nothing is to be archived.
+func (n *Node) prunes() []relay.Loop {
+	s := n.PruneState()
+	if s.ArchiveAfter <= 0 {
+		return nil
+	}
+	return []relay.Loop{{Name: LoopPrune, LastSuccess: s.Last, FailingSince: s.FailingSince, Error: s.Error}}
+}
+
+// pruneOnce archives one batch.
 func (n *Node) pruneOnce(ctx context.Context) (more bool, err error) {
 	age := n.PruneState().ArchiveAfter
 	if age <= 0 {
@@ -132,20 +159,7 @@ func (n *Node) pruneOnce(ctx context.Context) (more bool, err error) {
 		age = 0 // what is archived is not lost, and a run that is refused may be
 	}
 	a, err := n.engine.ArchiveRuns(ctx, age)
-	if errors.Is(err, towline.ErrNoArchive) {
-		return false, nil
-	}
-	n.notePruner(func(s *PruneState) {
-		s.Archived.Add(a)
-		s.Last = n.wall()
-		if err == nil {
-			s.Error = ""
-		}
-	})
-	if errors.Is(err, store.ErrFormat) {
-		n.notePruner(func(s *PruneState) { s.Error = err.Error() })
-		return false, nil
-	}
+	n.notePruner(func(s *PruneState) { s.Archived.Add(a) })
 	if a.Segments > 0 {
 		n.logger.Info("archived finished runs", "runs", a.Runs, "segments", a.Segments, "events", a.Events, "bytes", a.Bytes)
 	}

@@ -9,7 +9,7 @@ import (
 
 // Loop is how one of the loops of a process fares.
 type Loop struct {
-	Name        string    `json:"name"`                  // reconcile, watch, or relay/TRANSPORT
+	Name        string    `json:"name"`                  // reconcile, watch, or relay/TRANSPORT; of a node also prune
 	LastSuccess time.Time `json:"last_success,omitzero"` // of a round; zero: there was none yet
 	// FailingSince is when the rounds began to fail, one behind the other; zero: the last one has not.
 	FailingSince time.Time `json:"failing_since,omitzero"`
