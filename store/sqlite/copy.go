@@ -91,7 +91,7 @@ func openForCopy(d dsn) (db *sql.DB, release func() error, err error) {
 		}
 		switch {
 		case l == nil:
-		case l.f != nil:
+		case l.held():
 			name, free = d.atRest(), l.release
 		default:
 			s := &ReadOnly{path: d.path, networkFS: networkFS}

@@ -146,6 +146,9 @@ func links(info os.FileInfo) uint64 {
 }
 
 // info knows the file again.
+// held reports that there is a file to lock.
+func (l *lock) held() bool { return l.f != nil }
+
 func (l *lock) info() (os.FileInfo, error) { return l.f.Stat() }
 
 func (l *lock) release() error {
