@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -25,8 +26,8 @@ type Config struct {
 	// Syncs are those whose units are done here, with their providers and sinks. A unit of anything else is left to others.
 	Syncs   []node.Sync
 	Workers int           // units at once; zero: 4
-	Name    string        // for people
-	Grace   time.Duration // for running units when Run is to end; negative: none
+	Name    string        // for people; empty: HOST:PID
+	Grace   time.Duration // for running units when Run is to end; zero: none
 	Logger  *slog.Logger  // nil: slog.Default()
 
 	// Ended is told of each attempt that has ended, from several goroutines; nil: nobody is.
@@ -67,6 +68,10 @@ func New(c Config) (*Worker, error) {
 	}
 	if w.c.Workers <= 0 {
 		w.c.Workers = defaultWorkers
+	}
+	if w.c.Name == "" {
+		host, _ := os.Hostname() // one that has none is known by its number alone
+		w.c.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
 	if len(c.Syncs) == 0 {
 		return nil, errors.New("there are no syncs to work for: name some")

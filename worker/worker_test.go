@@ -338,7 +338,7 @@ func TestAStoppedWorkerAsksForNothing(t *testing.T) {
 	o := open(t, setup{})
 	require.NoError(t, o.end())
 	claims := o.line.count("/v1/leases/claim")
-	w, err := worker.New(worker.Config{Client: o.client, Syncs: o.syncs, Workers: 2, Name: "two", Logger: slog.New(slog.DiscardHandler)})
+	w, err := worker.New(worker.Config{Client: o.client, Syncs: o.syncs, Workers: 2, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -162,9 +161,8 @@ func (p *program) engineFor(ctx context.Context) (*client.Client, func() error, 
 
 func (w *working) open(b *config.Built, to *client.Client, f workerFlags, logger *slog.Logger) (err error) {
 	n := cmp.Or(f.workers, w.c.Workers, localWorkers)
-	host, _ := os.Hostname() // only for people to read
 	w.work, err = worker.New(worker.Config{
-		Client: to, Syncs: b.Node.Syncs, Workers: n, Name: cmp.Or(f.name, fmt.Sprintf("%s:%d", host, os.Getpid())),
+		Client: to, Syncs: b.Node.Syncs, Workers: n, Name: f.name,
 		Grace: w.c.Knobs.ShutdownGrace, Logger: logger, Ended: w.ended,
 		Away: func(err error) {
 			if err == nil {
