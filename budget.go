@@ -31,8 +31,9 @@ type DiskBudgetError struct {
 }
 
 func (e *DiskBudgetError) Error() string {
-	return fmt.Sprintf("the store holds %d MiB, runs that are open or asked for take %d MiB more, and no run is accepted beyond %d MiB (store.max_bytes is %d MiB): raise store.max_bytes, or ask again when open runs have ended",
-		e.Used>>20, e.Owed>>20, e.Full>>20, e.Max>>20)
+	const mib = 1 << 20
+	return fmt.Sprintf("the store holds %.1f MiB, runs that are open or asked for take %.1f MiB more, and no run is accepted beyond %.1f MiB (store.max_bytes is %.1f MiB): raise store.max_bytes, or ask again when open runs have ended",
+		float64(e.Used)/mib, float64(e.Owed)/mib, float64(e.Full)/mib, float64(e.Max)/mib)
 }
 
 // Budget is how much of the size budget of a store is used, or will be by what was accepted (DUR-6).
