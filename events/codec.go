@@ -30,6 +30,7 @@ var (
 // DecodeError names the stored event that could not be read. Position is 0 while no store has added it.
 type DecodeError struct {
 	Position Position
+	Stream   []byte // the key of its stream, as it is stored (StreamID.Key); nil outside of a store
 	Type     Type
 	Schema   Schema
 	Err      error

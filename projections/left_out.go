@@ -102,7 +102,8 @@ func findGaps(tx store.Tx) (*gaps, error) {
 		var bad *events.DecodeError
 		switch {
 		case errors.As(err, &bad):
-			err = g.note(tx, bad)
+			err = nil
+			g.note(bad)
 			from = bad.Position
 		case len(page) == 0 && err == nil:
 			err = fmt.Errorf("log ends at %d, its head is %d", from, head)
@@ -116,18 +117,12 @@ func findGaps(tx store.Tx) (*gaps, error) {
 	return g, nil
 }
 
-func (g *gaps) note(tx store.Tx, bad *events.DecodeError) error {
+func (g *gaps) note(bad *events.DecodeError) {
 	g.at[bad.Position] = true
 	g.found = append(g.found, LeftOut{bad.Position, fmt.Sprintf("%s (type %d, schema %d): %v", bad.Type, bad.Type, bad.Schema, bad.Err)})
-	var key []byte
-	err := tx.Query(func(r store.Row) error { return r.Scan(&key) }, `SELECT stream FROM events WHERE position = $1`, int64(bad.Position))
-	if err != nil {
-		return err
-	}
-	if id, err := events.ParseStreamKey(key); err == nil { // else it is in the way of no other event
+	if id, err := events.ParseStreamKey(bad.Stream); err == nil { // else it is in the way of no other event
 		g.streams[id] = decider.Zero(id)
 	}
-	return nil
 }
 
 // page is what can be read behind a position, and up to where that was all.

@@ -96,6 +96,20 @@ func TestARebuildLeavesOutAndLists(t *testing.T) {
 	require.Equal(t, len(live), len(now))
 
 	require.Equal(t, left, without(), "it is the same again")
+	var met *events.DecodeError
+	h.read(func(r store.Reader) {
+		_, err := r.After(bad[0]-1, 1)
+		require.ErrorAs(t, err, &met)
+	})
+	id, err := events.ParseStreamKey(met.Stream)
+	require.NoError(t, err)
+	require.NoError(t, h.write(func(tx store.Tx) error {
+		a, ok := store.AsArchiveTx(tx)
+		require.True(t, ok)
+		_, err := a.Archive([]events.StreamID{id})
+		return err
+	}))
+	require.Equal(t, left, without(), "and where its stream lies in a segment (L-1)")
 	h.sql(fmt.Sprintf(`UPDATE events SET type = %d WHERE type = 9999`, events.TypeJobLinked))
 	require.NotContains(t, positions(without("jobs")), unknown(bad))
 	h.view(func(v projections.View) {

@@ -102,7 +102,7 @@ func (s *stored) undecodable(err error) error {
 	if e, ok := errors.AsType[*events.DecodeError](err); ok {
 		err = e.Err
 	}
-	return &events.DecodeError{Position: s.position, Type: s.kind, Schema: s.schema, Err: err}
+	return &events.DecodeError{Position: s.position, Stream: s.stream, Type: s.kind, Schema: s.schema, Err: err}
 }
 
 // nodeNames remembers which incarnation started at a position, so that an event costs no look-up for its node.
