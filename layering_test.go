@@ -73,7 +73,7 @@ var layers = map[string]layer{
 	},
 	"store/sqlite": {
 		why:  "one driver behind the port; the migrations are goose's, and only the outbox and the feed may know watermill-sql",
-		uses: []string{"events", "feed", "store"}, third: []string{modernc, moderncCodes},
+		uses: []string{"events", "feed", "internal/turn", "store"}, third: []string{modernc, moderncCodes},
 		files: map[string][]string{
 			"migrate.go": {"github.com/pressly/goose/v3"},
 			"outbox.go":  {message, watermillRoot, watermillSQL},
@@ -146,7 +146,7 @@ var layers = map[string]layer{
 	},
 	"transport/sqlbus": {
 		why:  "one broker behind the port: a file; only its publishing half may know watermill-sql",
-		uses: []string{"events", "transport"}, third: []string{message, modernc, moderncCodes},
+		uses: []string{"events", "internal/turn", "transport"}, third: []string{message, modernc, moderncCodes},
 		files: map[string][]string{
 			"bus.go":     {watermillSQL},
 			"publish.go": {watermillRoot, watermillSQL},
@@ -185,6 +185,9 @@ var layers = map[string]layer{
 	},
 	"internal/foreign": {
 		why: "how code of somebody else is called; it knows nobody of this module",
+	},
+	"internal/turn": {
+		why: "whose turn it is to write to a SQLite file; it knows nobody of this module",
 	},
 	"internal/redact": {
 		why: "what makes a text of the world fit to be kept; it knows nobody of this module",

@@ -23,7 +23,7 @@ import (
 //	<path>-lock   held for life: exclusively, or shared by all processes of shared mode (N-2)
 //	<path>-setup  held exclusively while a process looks at the format, makes the file and migrates it. It is not the
 //	              same file, because a shared lock cannot become exclusive without being free in between.
-//	<path>-turn   see turn; in shared mode only
+//	<path>-turn   see package turn; in shared mode only
 //	<path>-group-<n>  held by the one consumer of a group (feed_group.go)
 //
 // The files stay: whoever deletes a lock file may delete the one that somebody else has just locked.
@@ -104,10 +104,6 @@ func (l *lock) tryAs(how int) (bool, error) {
 }
 
 // wait takes the lock exclusively, however long that lasts.
-func (l *lock) wait() error { return l.flock(syscall.LOCK_EX) }
-
-func (l *lock) unlock() error { return l.flock(syscall.LOCK_UN) }
-
 func (l *lock) flock(how int) error {
 	for {
 		if err := syscall.Flock(int(l.f.Fd()), how); !errors.Is(err, syscall.EINTR) {

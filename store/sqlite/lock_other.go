@@ -16,8 +16,6 @@ func (*lock) held() bool                 { return false }
 func (*lock) sign(bool)                  {}
 func (*lock) info() (os.FileInfo, error) { return nil, errNoLocks() }
 func (*lock) try() (bool, error)         { return false, errNoLocks() }
-func (*lock) wait() error                { return errNoLocks() }
-func (*lock) unlock() error              { return errNoLocks() }
 
 // A store without its lock is refused (DUR-3), so there is none where there is no flock.
 func lockForLife(string, bool) (*lock, error) { return nil, errNoLocks() }

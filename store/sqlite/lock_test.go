@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/turn"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -155,15 +157,15 @@ func TestATurnThatDoesNotEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "towline.db")
 	s := open(t, path, Options{Shared: true, busyTimeout: 50})
 	require.NoError(t, appendNext(s, 0))
-	stuck := &turn{path: s.Path()}
-	l, err := stuck.take()
-	require.NoError(t, err)
-	for range 3 {
-		require.ErrorIs(t, appendNext(s, 1), store.ErrUnavailable)
-	}
-	stuck.give(l)
+	stuck := turn.At(s.Path()+"-turn", time.Minute)
+	require.NoError(t, stuck.During(func() error {
+		for range 3 {
+			require.ErrorIs(t, appendNext(s, 1), store.ErrUnavailable)
+		}
+		return nil
+	}))
 	require.NoError(t, appendNext(s, 1))
 	require.NoError(t, appendNext(s, 2))
-	stuck.close()
+	stuck.Close()
 	require.Len(t, readAll(t, s), 3)
 }

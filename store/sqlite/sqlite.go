@@ -18,6 +18,7 @@ import (
 
 	modernc "modernc.org/sqlite"
 
+	"github.com/towline-dev/towline/internal/turn"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -146,7 +147,7 @@ func (s *Store) start(ctx context.Context, d dsn, o Options) error {
 		bell:  &s.committed,
 	}
 	if o.Shared {
-		s.writer.turn = &turn{path: s.path, limit: time.Duration(o.busyTimeout) * time.Millisecond}
+		s.writer.turn = turn.At(s.path+"-turn", time.Duration(o.busyTimeout)*time.Millisecond)
 	}
 	if d.journal == "wal" {
 		s.writer.wal.path = s.path + "-wal"

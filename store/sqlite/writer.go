@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/towline-dev/towline/events"
+	"github.com/towline-dev/towline/internal/turn"
 	"github.com/towline-dev/towline/store"
 )
 
@@ -20,7 +21,7 @@ import (
 type writer struct {
 	open  func() (*session, error)
 	clock func() events.Micros
-	turn  *turn // nil: no other process writes
+	turn  *turn.Turn // nil: no other process writes
 	level int
 	bell  *bell // rung behind every commit that appended
 
@@ -69,13 +70,16 @@ func (w *writer) Begin() error {
 		w.s = s
 	}
 	w.lost, w.appended, w.changed = nil, false, false
-	err := w.turn.during(func() error {
+	err := w.turn.During(func() error {
 		err := w.s.exec("BEGIN IMMEDIATE")
 		if err != nil && !isBusy(err) {
 			w.discard()
 		}
 		return err
 	})
+	if errors.Is(err, turn.ErrTaken) {
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -373,7 +377,7 @@ func positionOrNull(p events.Position) any {
 
 // close copies the WAL to the database, as far as others let it, and closes the connection.
 func (w *writer) close() error {
-	w.turn.close()
+	w.turn.Close()
 	if w.s == nil {
 		return nil
 	}

@@ -7,8 +7,11 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/towline-dev/towline/internal/turn"
 )
 
 const (
@@ -36,7 +39,7 @@ const (
 // on one connection; none of a caller's contexts reaches it.
 type writer struct {
 	path string
-	turn turn
+	turn *turn.Turn
 	bell *bell // rung behind each commit: something may be due
 
 	mu     sync.Mutex
@@ -53,7 +56,7 @@ type writer struct {
 }
 
 func newWriter(path string, b *bell) *writer {
-	return &writer{path: path, turn: turn{path: path + "-turn"}, bell: b, wake: make(chan struct{}, 1)}
+	return &writer{path: path, turn: turn.At(path+"-turn", busyTimeout*time.Millisecond), bell: b, wake: make(chan struct{}, 1)}
 }
 
 // start gives a job to the writer. Its end comes from done.
@@ -129,7 +132,7 @@ func (w *writer) loop(ended chan struct{}) {
 			w.commit()
 		case closed:
 			w.discard()
-			w.turn.close()
+			w.turn.Close()
 			return
 		default:
 			<-w.wake
@@ -181,7 +184,7 @@ func finish(jobs []*job, own []error, err error) {
 
 // begin returns with the write lock.
 func (w *writer) begin(full bool) error {
-	return w.turn.during(func() error {
+	return w.turn.During(func() error {
 		if err := w.open(); err != nil {
 			return err
 		}
